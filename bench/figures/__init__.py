@@ -69,6 +69,7 @@ def all_figures() -> dict[str, Figure]:
         cluster_scale,
         cluster_throughput,
         compaction,
+        compressed,
         failover,
         hostile,
         kit_consume,
@@ -96,6 +97,7 @@ def all_figures() -> dict[str, Figure]:
     modules = (
         requests,
         throughput,
+        compressed,
         latency,
         startup,
         memory,

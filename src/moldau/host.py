@@ -107,6 +107,14 @@ def fetch(
     return http_fetch.fetch(url, timeout_seconds=timeout_seconds, bytes_max=bytes_max, tls=tls)
 
 
+def boot_id() -> str | None:
+    """The kernel's boot id, which containers share with their host; None on other systems than Linux."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip() or None
+    except OSError:
+        return None
+
+
 def read_process_facts() -> "ProcessFacts":
     """Facts about this process from the operating system."""
     from moldau.monitor.process import read
@@ -140,6 +148,8 @@ class Host:
     metadata_store: "Callable[[Host, BrokerSettings, SlowLane], MetadataStore]" = metadata_store
     fetch: "Callable[..., Response]" = fetch
     """Gets a URL; called on a worker."""
+    boot_id: Callable[[], str | None] = boot_id
+    """Another one after each start of the machine's kernel; None: there is none."""
     cleaning_worker: "Callable[[Host], CleaningWorker]" = compaction_process
 
 

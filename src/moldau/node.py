@@ -15,12 +15,13 @@ What a cluster adds is passed in here too: the metadata store (`Host.metadata_st
 import asyncio
 import inspect
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from moldau.controller.controller import Controller
 from moldau.coordinator.election import ElectedCoordinator, ElectedCoordinators
 from moldau.coordinator.leadership_doubt import never
+from moldau.core.client_state import ClientState
 from moldau.core.settings.broker import BrokerSettings
 from moldau.core.settings.listeners import listeners
 from moldau.core.settings.sources import StaticSettings
@@ -38,12 +39,13 @@ from moldau.log.directory import LogDirectory
 from moldau.log.housekeeping import Housekeeping
 from moldau.log.log import Log
 from moldau.log.manager import LogManager
+from moldau.log.run_marks import RunMarks
 from moldau.metadata.changes import Change
 from moldau.metadata.configs import effective_broker_settings, topic_settings
 from moldau.metadata.embedded import EmbeddedStore
 from moldau.metadata.first_changes import read_first_changes, remove_first_changes
 from moldau.metadata.image import EMPTY_IMAGE, Image
-from moldau.metadata.store import MetadataStoreError
+from moldau.metadata.store import MetadataStoreError, NoSession, OutcomeUnknown
 from moldau.metadata.view import MetadataView
 from moldau.monitor.request_times import RequestTimes
 from moldau.node_security import (
@@ -52,6 +54,7 @@ from moldau.node_security import (
     make_authorizer,
     make_handshakes,
     make_logins,
+    make_policies,
     make_quotas,
     make_tls,
     secure_http,
@@ -202,8 +205,10 @@ class Node:
         self._stops.append(("monitoring", self.monitoring_port.stop))
         self.monitoring_port.take()
         self.http_tls = await self._secure_http()
+        self.client_state = ClientState(settings.moldau_client_state_max_bytes, host.clock)
         self.listeners = Listeners(
             settings,
+            client_state=self.client_state,
             network=host.network,
             clock=host.clock,
             timers=host.timers,
@@ -232,6 +237,7 @@ class Node:
         store = host.metadata_store(host, broker, self.slow_lane)
         self.in_cluster = not isinstance(store, EmbeddedStore)
         self.metadata.timers = host.timers
+        policies = make_policies(host, self.static, self._stops)
         self.controller = Controller(
             self.node_id,
             store,
@@ -241,6 +247,7 @@ class Node:
             self.slow_lane,
             host.timers,
             host.clock,
+            policies,
         )
         self.controller.in_cluster = self.in_cluster
         self._stops.append(("metadata", self.controller.close))
@@ -290,8 +297,22 @@ class Node:
             await asyncio.wait([self._loading])
         self.logs.close(clean=self._clean, broker_epoch=self.controller.complete_since)
 
+    def _mark_runs(self) -> None:
+        """The next start must tell what an unclean stop has taken, if others rely on the logs here."""
+        forced = self.static.broker.moldau_durability == "group"
+        self.logs.run_marks = RunMarks(self.host.files, self.host.boot_id(), forced)
+
+        async def registered(complete_since: Sequence[int]) -> None:
+            await self.host.loop.run_in_executor(
+                self.host.workers, lambda: self.logs.mark_running(complete_since)
+            )
+
+        self.controller.call_when_registered(registered)
+
     async def _open_logs(self) -> None:
         self._stops.append(("logs", self._close_logs))
+        if self.in_cluster:
+            self._mark_runs()
         self.logs.settings = self._settings
         self._enter("RECOVERY")
         image = self.metadata.image
@@ -349,7 +370,30 @@ class Node:
         await self._wait_for_node_id()
         found = await self.slow_lane.slices().run(find_losses(self.metadata.image, self.node_id, self.logs))
         self.logs.withhold(sorted(found.withheld))
-        await self.controller.replicas_lost(found.lost, found.offline)
+        await self._until_written(lambda: self.controller.replicas_lost(found.lost, found.offline))
+
+    async def _until_written(self, write: Callable[[], Awaitable[None]]) -> None:
+        """Make a change that may be made twice, again when the answer of the store is lost; for as long as a
+        broker may take to register. MetadataStoreError.
+        """
+        clock = self.host.clock
+        deadline_ms = clock.monotonic_ms() + self._settings.initial_broker_registration_timeout_ms
+        while True:
+            try:
+                await write()
+                return
+            except (NoSession, OutcomeUnknown) as error:
+                if clock.monotonic_ms() >= deadline_ms:
+                    raise MetadataStoreError(
+                        f"what has become of the logs here could not be told to the other brokers: {error}"
+                    ) from error
+                log.warning("the metadata store's answer was lost; asking again: %s", error)
+            await self._pause()
+
+    async def _pause(self) -> None:
+        over = asyncio.Event()
+        self.host.timers.call_later(_NODE_ID_LOOK_MS, over.set)
+        await over.wait()
 
     async def _wait_for_node_id(self) -> None:
         """Wait while a broker with other log directories is registered under this id: what these here lack
@@ -374,9 +418,7 @@ class Node:
                     self.node_id,
                 )
                 told = True
-            looked = asyncio.Event()
-            self.host.timers.call_later(_NODE_ID_LOOK_MS, looked.set)
-            await looked.wait()
+            await self._pause()
 
     def _build_replication(self) -> None:
         host = self.host
@@ -399,6 +441,7 @@ class Node:
         self._stops.append(("in-sync changes", in_sync_changes.stop))
         self._stops.append(("partitions", self._close_partitions))
         self.logs.on_offline = self._directory_failed
+        self.replicas.on_made_again = self.controller.replica_made_again
         self.replicas.takes_part = False  # before it is registered
         self.replicas.apply(EMPTY_IMAGE, self.metadata.image, ())
         self.replicas.serve(self.slow_lane)
@@ -434,13 +477,26 @@ class Node:
             broker_epoch=lambda: self.controller.broker_epoch,
             counts=FetchCounts(),
             quota=self.replicas.follower_quota,
+            save_log_start=self._save_log_start,
         )
         return ReplicaFetcher(parts, self._make_peers, lambda: self._settings.num_replica_fetchers)
+
+    def _save_log_start(self, held: Log, done: Callable[[], None]) -> None:
+        """Write down where this log begins, unless its files say so."""
+        directory = self.logs.checkpoints.note_log_start(held)
+        self.logs.checkpoints.save_log_starts([] if directory is None else [directory], done)
 
     def _directory_failed(self, directory: LogDirectory, logs: Sequence[Log]) -> None:
         """Its partitions answer KAFKA_STORAGE_ERROR here, and get other leaders."""
         self.replicas.close_offline()
         self.controller.replicas_offline([(each.topic, each.partition) for each in logs])
+
+    def _log_end(self, topic: str, topic_id: bytes, index: int) -> tuple[int, int] | None:
+        """The leader epoch of the last record here and the log end offset; None: there is no log to read."""
+        held = self.logs.get(topic, index)
+        if held is None or held.offline or held.topic_id != topic_id:
+            return None
+        return held.latest_leader_epoch, held.written_end_offset
 
     def _build_housekeeping(self) -> None:
         """Periodic work: retention and flushes, compaction, checkpoints."""
@@ -537,6 +593,7 @@ class Node:
             timers=self.host.timers,
             random_source=self.host.random,
             in_doubt=self._in_doubt,
+            account=self.client_state.groups,
         )
 
     def _make_transactions(self) -> "TransactionCoordinator":
@@ -577,6 +634,7 @@ class Node:
             self._follow_quotas(old, new, changes)
         self.peers.follow(new)
         self.fetcher.follow(new)
+        self.controller.log_ends.heard(new, changes)
         self.coordinators.resign(new)  # at once; what they have begun to lead waits for its partition
         for part in self._elsewhere:
             part.follow(new)
@@ -621,7 +679,11 @@ class Node:
             make_transactions=self.transactions.get,
             markers=self.local_markers,
             transaction_verifier=self.transaction_verifier,
-            fetch_sessions=FetchSessions(settings.max_incremental_fetch_session_cache_slots, host.random),
+            fetch_sessions=FetchSessions(
+                settings.max_incremental_fetch_session_cache_slots,
+                host.random,
+                self.client_state.fetch_sessions,
+            ),
             producer_ids=self.producer_ids,
             request_times=RequestTimes(lambda: int(host.seconds() * 1e6)),
             response_room=self.response_room,
@@ -638,9 +700,11 @@ class Node:
         self._stops.append(("listeners", self._close_listeners))
         found_at = endpoints(self.listeners.all, self.static.broker, host.network.name)
         await self.controller.register(
-            found_at, settings.broker_rack, self.logs.previous_broker_epoch, self.logs.directory_ids
+            found_at, settings.broker_rack, self.logs.complete_epochs, self.logs.directory_ids
         )
         self.fetcher.begin()
+        if self.in_cluster:
+            self.controller.log_ends.begin(self._log_end)
         await self.listeners.serve(settings, Dispatch(self.broker, self.logins))
         if settings.moldau_health_round_trip_interval_ms:
             self._begin_round_trips(settings.moldau_health_round_trip_interval_ms)
@@ -749,6 +813,7 @@ class Node:
             sources.groups, sources.transactions = self.groups.made, self.transactions.made
             sources.listeners, sources.fsyncs = self.listeners.all, self.group_commit
             sources.requests, sources.responses = self.listeners.requests, self.listeners.responses
+            sources.client_state = self.client_state
             sources.request_counts = self.broker.request_counts
             sources.request_times = self.broker.request_times
             sources.quotas = self.broker.quotas

@@ -8,11 +8,13 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from moldau.core.settings.broker import BrokerSettings
+from moldau.core.settings.sources import StaticSettings
 from moldau.host import Host
 from moldau.metadata.image import EMPTY_IMAGE, Image
 from moldau.metadata.view import MetadataView
 
 if TYPE_CHECKING:
+    from moldau.controller.policies import Policies
     from moldau.credentials.jwt.key_sources import KeySources
     from moldau.credentials.tls.handshakes import Handshakes
     from moldau.peers.late import LatePeers
@@ -58,6 +60,27 @@ async def secure_http(host: Host, settings: BrokerSettings, *, has_port: bool) -
     tls = make_tls(host, "HTTP", "HTTPS")
     await tls.load(settings)
     return HttpTls(tls, make_handshakes(host), host.timers)
+
+
+def make_policies(host: Host, static: StaticSettings, stops: Stops) -> "Policies | None":
+    """The user's policies about topics and settings; None: there are none. SettingError."""
+    settings = static.broker
+    names = (settings.create_topic_policy_class_name, settings.alter_config_policy_class_name)
+    if not any(names):
+        return None
+    from moldau.controller.policies import ALTER, CREATE, load_policies
+    from moldau.core.workers import DaemonExecutor
+
+    policies = load_policies(
+        dict(zip((CREATE, ALTER), names, strict=True)),
+        static.texts,
+        timeout_ms=settings.moldau_policy_timeout_ms,
+        thread=DaemonExecutor("moldau-policies"),
+        timers=host.timers,
+    )
+    if policies is not None:
+        stops.append(("policies", policies.close))
+    return policies
 
 
 def make_audit(

@@ -79,7 +79,7 @@ class ClusterView:
         topics = self._options.topics
         if isinstance(topics, Matching):
             every = self.cluster.topics()
-            return {topic: count for topic, count in every.items() if topics.pattern.fullmatch(topic)}
+            return {topic: count for topic, count in every.items() if topics.takes(topic)}
         wanted = topics.topics if isinstance(topics, Named) else {topic for topic, _ in topics.partitions}
         if not self._some_missing:
             try:

@@ -78,7 +78,9 @@ options are those of Spark's own Kafka connector, and so is the form of the offs
   (brokers since Kafka 2.8), a restarted one only if the new topic is shorter than what was read; where it is
   longer, the query goes on at the old offset. With `failOnDataLoss=false` the new topic is read from its
   beginning.
-* `subscribePattern` is a regular expression of Python, which differs from Java's in rarities.
+* `subscribePattern` is a regular expression of RE2, which takes time linear in a name's length. It has no
+  look-ahead, look-behind or back-references: these are refused at the start. Elsewhere it differs from
+  Java's in rarities.
 
 ## Options of reading
 

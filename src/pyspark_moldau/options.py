@@ -22,6 +22,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from moldau.client.options import parse_options as check_client_options
+from moldau.core.patterns import PatternError, compile_pattern
 from pyspark_moldau.errors import OptionError
 from pyspark_moldau.offsets import EARLIEST, LATEST, parse_numbers, parse_partitions
 from pyspark_moldau.option_rows import BATCH, BOTH, STREAM, Row
@@ -264,8 +265,9 @@ def _topics(texts: Mapping[str, str]) -> Topics:
     if not text:
         raise OptionError("subscribePattern is empty")
     try:
-        return Matching(re.compile(text))
-    except re.error as failure:
+        compile_pattern(text)
+        return Matching(text)
+    except PatternError as failure:
         raise OptionError(f"subscribePattern {text!r} is no regular expression: {failure}") from None
 
 

@@ -5,10 +5,10 @@ Plain values of the options; cluster_view.py resolves them on a cluster.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from moldau.core.patterns import compile_pattern
 from pyspark_moldau.offsets import LATEST, TopicPartition
 
 
@@ -26,10 +26,15 @@ class Named:
 
 @dataclass(frozen=True)
 class Matching:
-    """`subscribePattern`: every topic whose whole name matches, later ones included."""
+    """`subscribePattern`: every topic whose whole name matches, later ones included. The text, not what is
+    compiled of it: it goes to other processes."""
 
-    pattern: re.Pattern[str]
+    pattern: str
     only_topic = None
+
+    def takes(self, topic: str) -> bool:
+        """Whether the topic's whole name matches."""
+        return compile_pattern(self.pattern).fullmatch(topic) is not None
 
 
 @dataclass(frozen=True)

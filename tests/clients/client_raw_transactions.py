@@ -58,7 +58,7 @@ class RawProducer:
         }
         return truth | claims
 
-    def init(self, version: int = 5, timeout_ms: int = 60_000, **claims: Any) -> str:
+    def init(self, version: int = 5, timeout_ms: int = 900_000, **claims: Any) -> str:
         """InitProducerId as a fresh producer asks, which waits out a transaction that is being completed."""
         asked = {"producer_id": -1, "producer_epoch": -1, "transactional_id": self.transactional_id} | claims
         if version < 3:

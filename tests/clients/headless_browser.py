@@ -83,6 +83,12 @@ class Page:
         assert "exceptionDetails" not in found, found["exceptionDetails"]
         return found["result"].get("value")
 
+    def resize(self, width: int) -> None:
+        """Give the page this width in pixels."""
+        self._call(
+            "Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=False
+        )
+
     def wait_until(self, condition: str) -> Any:
         """Wait for an expression to be true; its value."""
         ends = time.monotonic() + WAIT_SECONDS

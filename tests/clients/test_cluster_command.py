@@ -14,8 +14,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kazoo.client import KazooClient
+from kazoo.exceptions import KazooException
+from kazoo.handlers.threading import KazooTimeoutError
+from kazoo.security import Permissions
 
 from moldau.ensemble import free_ports
+from moldau.metadata.zookeeper.login import log_in_by
+from moldau.metadata.zookeeper.options import SaslLogin
 
 pytestmark = [pytest.mark.xdist_group("cluster"), pytest.mark.timeout(600)]
 WITHIN_S = 60.0
@@ -82,7 +88,7 @@ def test_a_cluster_is_started_repaired_stopped_and_deleted(at: list[str], tmp_pa
     assert json.loads(run("start", "--json", *at))["started"] == []
     victim = next(each for each in begun["servers"] if each["kind"] == "broker" and each["id"] == 2)
     os.kill(victim["pid"], signal.SIGKILL)
-    assert states(wait_for(at, "degraded"))["broker 2"] == "dead"
+    assert states(wait_for(at, "degraded"))["broker 2"] == "gone"
     assert json.loads(run("start", "--json", *at))["started"] == ["broker 2"]
     assert "the cluster has brokers 1 to 3" in run("stop", "--broker", "4", *at, code=2)
     assert json.loads(run("stop", "--json", "--broker", "3", *at))["stopped"] == ["broker 3"]
@@ -103,6 +109,57 @@ def test_a_port_in_use_is_said_and_nothing_is_left(at: list[str]) -> None:
     assert set(states(status(at)).values()) == {"stopped"}
 
 
+def _require_closed_zookeeper(folder: Path) -> None:
+    """Who does not log in gets no session; who does finds no node that others may change, and none with
+    SCRAM credentials that others may read.
+    """
+    connect = next(
+        line.partition("=")[2]
+        for line in (folder / "broker-1/server.properties").read_text().splitlines()
+        if line.startswith("zookeeper.connect=")
+    )
+    stranger = KazooClient(connect, timeout=5)
+    with pytest.raises((KazooException, KazooTimeoutError)):
+        _look(stranger)
+    stranger.stop()
+    stranger.close()
+    words = dict(line.split("=", 1) for line in (folder / "security/secrets.properties").read_text().split())
+    user = KazooClient(connect, timeout=20)
+    log_in_by(
+        SaslLogin("zookeeper", words["zookeeper"]), user._connection, accepted=_nothing, refused=_nothing
+    )
+    user.start(WITHIN_S)
+    try:
+        nodes = list(_nodes(user, "/"))
+        assert any(b"SCRAM" in data or b"scram" in data for _, data, _ in nodes)
+        for path, data, acls in nodes:
+            for each in acls:
+                if each.id.scheme == "world":
+                    assert each.perms == Permissions.READ, path
+                    assert b"scram" not in data.lower(), path
+    finally:
+        user.stop()
+        user.close()
+
+
+def _nothing(*said: str) -> None: ...
+
+
+def _look(client: Any) -> None:
+    client.start(5)
+    client.get_children("/")
+
+
+def _nodes(client: Any, path: str) -> Iterator[tuple[str, bytes, list[Any]]]:
+    """All nodes but ZooKeeper's own and the root, which no client makes."""
+    for name in client.get_children(path):
+        if path == "/" and name == "zookeeper":
+            continue
+        below = f"{path.rstrip('/')}/{name}"
+        yield below, client.get(below)[0], client.get_acls(below)[0]
+        yield from _nodes(client, below)
+
+
 def test_a_secured_cluster_in_one_command(at: list[str], tmp_path: Path) -> None:
     """TLS, logins and ACLs; the settings that it writes serve every command, and no secret is told."""
     folder = tmp_path / "cluster"
@@ -112,8 +169,11 @@ def test_a_secured_cluster_in_one_command(at: list[str], tmp_path: Path) -> None
     secrets = [
         line.partition("=")[2] for line in (folder / "security/secrets.properties").read_text().split()
     ]
-    assert len(secrets) == 2
+    assert len(secrets) == 3
+    for each in (folder, folder / "zookeeper-1", folder / "security"):
+        assert each.stat().st_mode & 0o777 == 0o700, each
     private = (
+        "zookeeper-1/jaas.conf",
         "client.properties",
         "security/secrets.properties",
         "security/broker.pem",
@@ -136,6 +196,7 @@ def test_a_secured_cluster_in_one_command(at: list[str], tmp_path: Path) -> None
     assert "admin is logged in by SCRAM-SHA-512" in healthy
     refused = moldau("topics", "list", *settings, "-X", "sasl.password=wrong", code=1)
     assert "refused the user admin" in refused
+    _require_closed_zookeeper(folder)
     run("stop", *at)
     again = run("start", *at)
     assert "orders" in moldau("topics", "list", *settings)

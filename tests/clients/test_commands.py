@@ -138,7 +138,7 @@ def test_consume_by_offset_time_count_and_partition(moldau: Run, topic: str, tmp
     assert values("-p", "0", "-e") == []
     assert values("-o", "end", "--idle", "0.5") == []
     assert b"no partition 7" in moldau("consume", topic, "-p", "7", code=1).stderr
-    assert b"does not exist" in moldau("consume", topic + "-not", code=1).stderr
+    assert b"there is no topic" in moldau("consume", topic + "-not", code=1).stderr
 
 
 def test_binary_tombstones_and_json(moldau: Run, topic: str) -> None:

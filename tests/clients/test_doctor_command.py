@@ -47,6 +47,7 @@ def test_a_healthy_broker_and_nothing_is_left(bootstrap: str) -> None:
     assert grades == dict.fromkeys(
         (
             *("connection", "versions", "metadata", "advertised address", "leaders"),
+            "in-sync replicas",
             *("produce", "consume", "clock", "coordinator"),
         ),
         "ok",

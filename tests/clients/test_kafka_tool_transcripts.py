@@ -65,13 +65,21 @@ def test_transcript(
 ) -> None:
     broker = private_broker(**{key.replace(".", "_"): value for key, value in SETTINGS.items()})
     expected = parse((FOLDER / f"{name}.txt").read_text())
-    printed = replay(expected, ours, broker.address, prepare(tmp_path))
+    printed = [
+        _without_own_settings(each) for each in replay(expected, ours, broker.address, prepare(tmp_path))
+    ]
     wrong = [
         f"--- Kafka\n{wanted.text()}+++ Moldau\n{got.text()}"
         for wanted, got in zip(expected, printed, strict=True)
         if not same(wanted, got)
     ]
     assert not wrong, "\n".join(wrong)
+
+
+def _without_own_settings(entry: Entry) -> Entry:
+    """Moldau's own settings, which Kafka does not have, are listed beside Kafka's."""
+    kept = [line for line in entry.stdout if not line.lstrip().startswith("moldau.")]
+    return replace(entry, stdout=kept)
 
 
 def same(wanted: Entry, got: Entry) -> bool:

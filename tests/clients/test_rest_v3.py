@@ -234,9 +234,26 @@ def test_acls_are_created_searched_and_deleted(client: V3Client) -> None:
     assert client.ask("POST", "/acls:batch", json={"data": others}).status_code == 201
     named = client.get("/acls", params={"principal": "User:alice", "resource_type": "topic"})["data"]
     assert [each["resource_name"] for each in named] == ["orders-", "other-0", "other-1", "other-2"]
-    deleted = client.ask("DELETE", "/acls", params={"resource_name": "other-1", "pattern_type": "prefixed"})
+    every = {"resource_type": "any", "pattern_type": "any", "operation": "any", "permission": "any"}
+    one = {**every, "resource_name": "other-1", "pattern_type": "prefixed"}
+    deleted = client.ask("DELETE", "/acls", params=one)
     assert [each["resource_name"] for each in deleted.json()["data"]] == ["other-1"]
-    assert len(client.ask("DELETE", "/acls", params={"principal": "User:alice"}).json()["data"]) == 3
+    for wrong in (
+        {},
+        every,
+        {"principal": "User:alice"},
+        {**every, "principal": ""},
+        {**every, "pricipal": "User:alice"},
+        {**every, "resource_type": "", "principal": "User:alice"},
+        {**every, "principal": ["User:alice", "User:bob"]},
+        {**every, "operation": "raed", "principal": "User:alice"},
+    ):
+        refused = client.ask("DELETE", "/acls", params=wrong)
+        assert refused.status_code == 400, wrong
+        assert len(client.get("/acls")["data"]) == 3, wrong
+    assert client.ask("DELETE", "/acls/", params={**every, "principal": "User:alice"}).status_code == 404
+    gone = client.ask("DELETE", "/acls", params={**every, "principal": "User:alice"})
+    assert len(gone.json()["data"]) == 3
     assert client.get("/acls")["data"] == []
 
 

@@ -112,4 +112,30 @@ def test_a_certificate_that_the_broker_does_not_accept_is_told(
     assert "it wants a client certificate" in said
     said = moldau(f"doctor -b {bench} --command-config other.properties", code=1)
     assert "does not accept the client's certificate" in said
-    assert "moldau doctor" in moldau(f"topics list -b {bench}", code=1)
+    said = moldau(f"topics list -b {bench}", code=1)
+    assert "speaks TLS" in said
+    assert "security.protocol=ssl" in said
+    assert "moldau doctor" in said
+
+
+def test_a_missing_right_is_named_and_the_topic_not_said_to_be_missing(moldau: Moldau, bench: str) -> None:
+    admin = f"-b {bench} --command-config moldau-certificates/admin.properties"
+    alice = f"-b {bench} --command-config moldau-certificates/alice.properties"
+    moldau(f"topics create secret {admin}")
+    for words in (
+        "topics describe secret",
+        "topics alter secret -p 3",
+        "topics delete secret",
+        "topics trim secret --before end",
+        "topics reassign secret --brokers 1",
+        "topics elect secret",
+        "consume secret -e",
+        "produce secret",
+        "groups delete-offsets g --topic secret",
+        "transactions describe-producers --topic secret --partition 0",
+        "perf latency secret",
+    ):
+        said = moldau(f"{words} {alice}", stdin="x\n", code=1)
+        assert "TOPIC_AUTHORIZATION_FAILED" in said, (words, said)
+        assert "there is no topic" not in said, (words, said)
+        assert "Traceback" not in said, (words, said)

@@ -54,7 +54,7 @@ def test_java_describes_a_transaction(java: AgentClient, ongoing: RawProducer, p
         "state": "Ongoing",
         "producer_id": ongoing.producer_id,
         "epoch": ongoing.producer_epoch,
-        "timeout_ms": 60_000,
+        "timeout_ms": 900_000,
         "started": True,
         "places": [f"{place[0]}-0"],
     }
@@ -109,7 +109,7 @@ def test_the_transactions_tool(bootstrap: str, raw: RawClient, ongoing: RawProdu
     server = ("--bootstrap-server", bootstrap)
     said = tool(TRANSACTIONS, *server, "describe", "--transactional-id", ongoing.transactional_id)
     row = next(line for line in said.splitlines() if ongoing.transactional_id in line)
-    assert re.search(rf"\s{ongoing.producer_id}\s+{ongoing.producer_epoch}\s+Ongoing\s+60000\s", row), said
+    assert re.search(rf"\s{ongoing.producer_id}\s+{ongoing.producer_epoch}\s+Ongoing\s+900000\s", row), said
     said = tool(TRANSACTIONS, *server, "list")
     assert re.search(rf"{ongoing.transactional_id}\s+\d+\s+{ongoing.producer_id}\s+Ongoing", said)
     said = tool(TRANSACTIONS, *server, "describe-producers", "--topic", place[0], "--partition", "0")

@@ -44,6 +44,8 @@ class Send:
     """It cannot be there twice: idempotent, or never sent again."""
     transaction: int | None = None
     """The number of the producer's transaction."""
+    appends_max: int | None = None
+    """Where it is not `once`: how often it was sent without being refused before the append."""
 
 
 @dataclass(slots=True)
@@ -139,6 +141,8 @@ class History:
     resumes: list[Resume] = field(default_factory=list)
     faults: list[Fault] = field(default_factory=list)
     trims: list[Trim] = field(default_factory=list)
+    commits_rise: bool = False
+    """No member goes back by itself: what a group commits later is not less."""
     final: dict[Place, list[tuple[int, str]]] = field(default_factory=dict)
     """The reading of everything with read_committed, after all was healed: offsets and values."""
     final_ends: dict[Place, int] = field(default_factory=dict)

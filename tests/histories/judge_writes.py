@@ -37,6 +37,9 @@ def judge_writes(index: Index, counts: Counter[str]) -> Iterator[Complaint]:
         if len(found) > 1 and send.once:
             places = ", ".join(at(*each) for each in found)
             yield Complaint(DUPLICATE, f"{_name(send)} lies at {places}")
+        if send.appends_max is not None and len(found) > send.appends_max:
+            text = f"{_name(send)} was sent {send.appends_max} times, and lies at {len(found)} offsets"
+            yield Complaint(DUPLICATE, text)
         yield from _offset(index, send)
         if send.transaction is not None:
             continue

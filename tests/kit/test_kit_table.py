@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import resource
+import socket
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -449,3 +450,11 @@ def test_bad_calls_of_a_table_get_a_sentence(shared_broker: Broker, made_topic: 
         wait_until(lambda: "bad" in table, "it is there")
         with pytest.raises(KitError, match="is not JSON"):
             table["bad"]
+
+
+def test_a_topic_that_cannot_be_made_in_time_is_said() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:  # it accepts, and answers nothing
+        address = f"127.0.0.1:{silent.getsockname()[1]}"
+        table = Table("prices", bootstrap_servers=address, create_partitions=1, timeout_seconds=0.5)
+        with pytest.raises(KitError, match="topic prices is not created"):
+            table.start()

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from moldau.core.settings.topic import TopicSettings
+from moldau.core.side_worker import PutOff
 from moldau.log import inspection as inspection_module
 from moldau.log.append_result import Refusal
 from moldau.log.inspection import RECORD_ERRORS_MAX, Inspection
@@ -27,7 +28,7 @@ from moldau.records.batch import (
 from moldau.records.builder import build_batch
 from moldau.records.compression import UnpacksToMore
 from moldau.records.record import Record
-from moldau.records.unpack_budget import UnpackBudget
+from moldau.records.unpack_budget import UnpackBudget, likely_bytes
 
 NOW_MS = 1_700_000_000_000
 LIMIT_MS = 3_600_000
@@ -203,3 +204,22 @@ def test_a_bomb_that_is_to_be_repacked_is_refused_by_its_size(target: str) -> No
         inspection.run_short()
     inspection.run(UnpackBudget())
     assert found(inspection.result) == ("refused", (ErrorCode.MESSAGE_TOO_LARGE, None))
+
+
+@pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
+def test_what_unpacks_to_far_more_than_was_sent_is_put_off_and_accepted_at_last(codec: str) -> None:
+    """A record of 20 MB of zeros is sound, and packs to a few kilobytes (snappy: to one)."""
+    data = build_batch([Record(0, NOW_MS, None, bytes(20 << 20))], compression=codec)
+    inspection = Inspection(BatchView(data), Rules(TopicSettings(max_message_bytes=64 << 20)), NOW_MS)
+    budget = UnpackBudget()
+    before = budget.bytes_left, budget.records_left
+    if likely_bytes(len(data)) < 20 << 20:
+        with pytest.raises(PutOff):
+            inspection.run_likely(budget)
+        assert (inspection.result, (budget.bytes_left, budget.records_left)) == (None, before)
+    else:
+        inspection.run_likely(budget)
+        assert isinstance(inspection.result, BatchView)
+    inspection.run(budget)
+    assert isinstance(inspection.result, BatchView)
+    assert budget.bytes_left < before[0]

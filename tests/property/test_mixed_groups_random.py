@@ -88,6 +88,7 @@ class Chaos(Schedule):
             # What is not written yet, a restart takes back, as in every classic group.
             self._never_falls(group.persisted.generation if group.persisted else 0)
         self._replayed()
+        self._counted()
 
     def _never_falls(self, epoch: int) -> None:
         group = self.port.world.shard.groups[self.port.group_id]
@@ -149,6 +150,18 @@ class Chaos(Schedule):
             assert group.persisted == again.persisted
             if group.state is ClassicState.STABLE:
                 assert value_of(group.membership) == value_of(again.membership)
+
+    def _counted(self) -> None:
+        """What is counted is what is there, also after conversions that could not be written."""
+        live, counted = self.port.world.shard, set()
+        for group_id, group in live.groups.items():
+            if isinstance(group, ClassicGroup):
+                counted.add(group_id)
+                assert live.held.get(group_id) == group.membership.held_bytes
+            elif isinstance(group, ConsumerGroup):
+                counted |= {(group_id, member_id) for member_id in group.members}
+        total_bytes = sum(map(live.held.get, counted))
+        assert self.port.world.client_state.used_bytes == total_bytes, "nothing else is counted"
 
     # The end.
 

@@ -98,14 +98,23 @@ class CompactionWorld:
         self.kept = end - self.manager.recovery.offsets_lost
         if self.interrupted and not self.log.segments[-1].size_bytes:
             # The recovery before this one may have left the lost offsets out already.
-            places = [place for segment in self.log.segments for place in segment.walk(0)]
-            self.kept = places[-1].last_offset + 1 if places else 0
+            self.kept = self._end_of_batches()
         for offset in range(self.kept, end):
             self.history[offset] = LOST
         self.housekeeping = Housekeeping(self.manager, self.committed)
         self.cleaner = Cleaner(self.manager, self.committed, lambda: InlineWorker(self.files))
         self.cleaner.start()
         self.starting = False
+
+    def _end_of_batches(self) -> int:
+        """Behind the last batch that was appended; one without records and producer fills a gap."""
+        offset, end = self.log.log_start_offset, 0
+        while len(data := self.log.read(offset, 700, end_offset=self.log.written_end_offset)):
+            for view in iter_batches(data):
+                offset = view.next_offset
+                if view.count or view.producer_id >= 0:
+                    end = offset
+        return end
 
     @staticmethod
     def committed(log: Log) -> int:

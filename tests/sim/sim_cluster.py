@@ -34,6 +34,7 @@ _SETTINGS = {
     "transaction.state.log.num.partitions": "1",
     "replica.lag.time.max.ms": str(LAG_MS),
     "replica.fetch.backoff.ms": "100",
+    "replica.high.watermark.checkpoint.interval.ms": "500",
     "log.cleaner.enable": "false",
     "log.retention.ms": "-1",  # a skewed clock deletes nothing
     "group.min.session.timeout.ms": "500",
@@ -57,6 +58,7 @@ class Cluster:
         world.loop.events_max = EVENTS_MAX
         self.ensemble = SimEnsemble(world.loop, world.network, world.draw("ensemble"))
         told = {key.replace("_", "."): value for key, value in settings.items()}
+        world.network.wake_up_seconds_max = 0.005
         copies = str(replicas or count)
         self.machines: list[Machine] = []
         for node_id in range(1, count + 1):
@@ -75,7 +77,10 @@ class Cluster:
         self.replaced: Machine | None = None
         """The machine that has lost its disk, if one has."""
         self.invariants = ClusterInvariants(self.machines)
+        for machine in self.machines:
+            machine.may_lose = lambda: self.invariants.may_lose
         self.ensemble.on_append = self.invariants.appended
+        self.invariants.image = lambda: self.ensemble.image
 
     @property
     def addresses(self) -> list[Endpoint]:
@@ -116,12 +121,15 @@ class Cluster:
         network = self.world.network
         network.join_all()
         network.latency_seconds_max = 0.002
+        network.slow_hosts.clear()
         self.ensemble.away, self.ensemble.loss = False, 0.0
         self.ensemble.latency_seconds_max = 0.004
         for machine in self.machines:
             machine.die_after(None)
             machine.disk_fault = lambda operation, path: None
             machine.resume()
+            if machine.process is not None:
+                machine.process.work_seconds = 0.0
         for machine in self.machines:
             if not machine.runs:
                 assert await machine.begin_start()
@@ -153,6 +161,25 @@ class Cluster:
                     found.append(f"{topic.name}-{index} is not whole: {state}")
         return found
 
+    def uneven(self) -> list[str]:
+        """In-sync replicas that begin before their leader's log, or do not know what is committed. (One may
+        begin later: it led when a deletion began that nobody acknowledged.)
+        """
+        found = []
+        for topic in self.ensemble.image.topics.values():
+            for index, state in enumerate(topic.partitions):
+                known = {}
+                for node in state.isr:
+                    replicas = getattr(self.machine(node).node, "replicas", None)  # None: it starts
+                    partition = replicas.partition(topic.name, index) if replicas is not None else None
+                    if partition is not None:
+                        known[node] = (partition.log.log_start_offset, partition.high_watermark)
+                first = known.get(state.leader, (0, 0))[0]
+                ends = {high_watermark for _, high_watermark in known.values()}
+                if len(ends) > 1 or any(start < first for start, _ in known.values()):
+                    found.append(f"{topic.name}-{index} has other starts or high watermarks: {known}")
+        return found
+
     async def drain(
         self,
         history: History,
@@ -170,6 +197,8 @@ class Cluster:
         complaints = [f"{one.name} is not done, after {one.made} attempts" for one in loads if not one.over]
         await self.world.until(lambda: not self.behind() or loop.time() > end + 60, 2 * seconds_max)
         complaints += self.behind()
+        await self.world.until(lambda: not self.uneven() or loop.time() > end + 90, 2 * seconds_max)
+        complaints += self.uneven()
         judge = self.client("judge")
         ends, hanging = await judge.spawn(settled_everywhere(judge, places, self.addresses, 60))
         complaints += hanging

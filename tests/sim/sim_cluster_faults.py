@@ -6,17 +6,20 @@ by who is hit: a broker's process, its disk, the network, the metadata store.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import random
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any
 
 from histories.history import Fault, History
+from sim_client import Disconnected
 from sim_cluster import Cluster
 from sim_machine import Machine, disk_full
 from sim_store import ENSEMBLE, SimStore
 
 from moldau.metadata.image import Image
+from moldau.protocol.messages.elect_leaders import ElectLeadersRequest
 
 Misfortune = Callable[[Cluster, random.Random], Coroutine[Any, Any, None]]
 
@@ -75,6 +78,148 @@ async def pause(cluster: Cluster, draw: random.Random) -> None:
     machine.pause()
     await cluster.world.sleep_ms(1000 * draw.choice((1.0, 5.0, 5.0, 40.0)) * draw.random())
     machine.resume()
+
+
+async def late_loop(cluster: Cluster, draw: random.Random) -> None:
+    """A broker whose loop runs late: it stands still again and again, each time shorter than its session, and
+    finds what came meanwhile (answers, timers, closed connections) at once.
+    """
+    machine = draw.choice(cluster.machines)
+    longest_ms = draw.choice((50.0, 400.0, 1500.0))
+    end = cluster.world.loop.time() + draw.choice((1.0, 4.0, 8.0))
+    while cluster.world.loop.time() < end:
+        machine.pause()
+        await cluster.world.sleep_ms(longest_ms * draw.random())
+        machine.resume()
+        await cluster.world.sleep_ms(draw.choice((1.0, 20.0, 200.0)) * draw.random())
+
+
+async def stands_behind(cluster: Cluster, draw: random.Random) -> None:
+    """One broker is slow: its disk, or its links. As follower it falls behind; as leader it waits."""
+    machine = draw.choice(cluster.machines)
+    seconds = draw.choice((0.05, 0.5, 2.0))
+    if draw.random() < 0.5:
+        cluster.world.network.slow_hosts[machine.name] = seconds
+    elif machine.process is not None:
+        machine.process.work_seconds = seconds
+    await cluster.world.sleep_ms(1000 * draw.choice((2.0, 6.0, 12.0)) * draw.random())
+    cluster.world.network.slow_hosts.pop(machine.name, None)
+    if machine.process is not None:
+        machine.process.work_seconds = 0.0
+
+
+async def kill_all(cluster: Cluster, draw: random.Random) -> None:
+    """kill -9 of all brokers, at once or one after the other; all come back."""
+    machines = draw.sample(cluster.machines, len(cluster.machines))
+    for machine in machines:
+        machine.kill()
+        await cluster.world.sleep_ms(draw.choice((0.0, 0.0, 700.0)) * draw.random())
+    for machine in draw.sample(machines, len(machines)):
+        await cluster.world.sleep_ms(draw.choice((0.0, 100.0, 3000.0)) * draw.random())
+        if not machine.runs:
+            machine.begin_start()
+
+
+async def loses_its_end_at_its_entry(cluster: Cluster, draw: random.Random) -> None:
+    """A replica that comes back loses the end of its log, or all of it, just when its leader has asked for it
+    to enter the in-sync set, and is there again before that is decided: the store is slow.
+
+    Once a run, as `loses_its_disk`.
+    """
+    machine = draw.choice(cluster.machines)
+    if cluster.replaced is not None or not machine.runs:
+        return
+    cluster.replaced = machine
+    node_id = int(machine.settings["node.id"])
+    machine.kill()
+    await cluster.world.sleep_ms(draw.choice((700, 4000)))
+    if not machine.runs:
+        await machine.begin_start()
+    cluster.ensemble.latency_seconds_max = 0.5
+
+    def is_asked_for() -> bool:
+        for each in cluster.machines:
+            replicas = getattr(each.node, "replicas", None) if each.runs else None
+            for partition in replicas.partitions() if replicas is not None else ():
+                asked = partition._role.asked
+                if asked is not None and node_id in asked.in_sync and node_id not in partition.isr:
+                    return True
+        return False
+
+    await _wait(cluster, is_asked_for, 3.0)
+    if machine.runs and is_asked_for() and not _is_last(cluster, node_id):
+        cluster.invariants.has_lost(machine)
+        machine.power_cut()
+        if draw.random() < 0.5:
+            machine.replace_disk()
+        await cluster.world.sleep_ms(draw.choice((0.0, 100.0)) * draw.random())
+        await machine.begin_start()
+    elif machine.runs:
+        cluster.replaced = None
+    await cluster.world.sleep_ms(2000 * draw.random())
+    cluster.ensemble.latency_seconds_max, cluster.ensemble.loss = 0.004, 0.0
+    await _again(cluster, machine, draw)
+
+
+async def elections_while_behind(cluster: Cluster, draw: random.Random) -> None:
+    """A broker comes back behind the others, and an administrator asks for preferred leaders just then, again
+    and again; in-sync changes are under way meanwhile, and the store may be slow.
+    """
+    ensemble, machine = cluster.ensemble, draw.choice(cluster.machines)
+    node_id = int(machine.settings["node.id"])
+    network = cluster.world.network
+    if draw.random() < 0.5:
+        machine.kill()
+    else:
+        for each in cluster.machines:  # it lives, and falls behind
+            if each is not machine:
+                network.separate(machine.name, each.name)
+    await cluster.world.sleep_ms(draw.choice((2500.0, 4500.0)))
+    ensemble.latency_seconds_max, ensemble.loss = draw.choice(((0.004, 0.0), (0.2, 0.0)))
+    if draw.random() < 0.7:
+        network.slow_hosts[machine.name] = 0.3
+    for each in cluster.machines:
+        network.join(machine.name, each.name)
+    started = None if machine.runs else machine.begin_start()
+    await _wait(cluster, lambda: node_id in ensemble.live(), 3.0)
+    client = cluster.client(f"elects {cluster.world.loop.time()}")
+    request = ElectLeadersRequest(election_type=0, topic_partitions=None, timeout_ms=500)
+    for _ in range(draw.randint(1, 6)):
+        with contextlib.suppress(Disconnected):
+            await client.spawn(client.ask(draw.choice(cluster.machines).address, request, 2))
+        await cluster.world.sleep_ms(150 * draw.random())
+    ensemble.latency_seconds_max, ensemble.loss = 0.004, 0.0
+    network.slow_hosts.pop(machine.name, None)
+    if started is not None:
+        await started
+
+
+async def leads_alone(cluster: Cluster, draw: random.Random) -> None:
+    """A broker keeps its session, and no other broker reaches it for long: the in-sync sets of its partitions
+    shrink to it. It may die before the others are back, and come back later.
+    """
+    machine = draw.choice(cluster.machines)
+    others = [each.name for each in cluster.machines if each is not machine]
+    for other in others:
+        cluster.world.network.separate(machine.name, other)
+    await cluster.world.sleep_ms(draw.choice((3500.0, 5000.0)) + 1500 * draw.random())
+    dies = draw.random() < 0.5
+    if dies:
+        machine.kill()
+    for other in others:
+        cluster.world.network.join(machine.name, other)
+    if dies:
+        await cluster.world.sleep_ms(3000 * draw.random())
+        await _again(cluster, machine, draw)
+
+
+def _is_last(cluster: Cluster, node_id: int) -> bool:
+    """Whether a partition has its committed records on this broker alone."""
+    return any(
+        node_id in (state.isr or state.elr) and len(state.isr or state.elr) == 1
+        for topic in cluster.ensemble.image.topics.values()
+        for state in topic.partitions
+    )
 
 
 async def isolate(cluster: Cluster, draw: random.Random) -> None:
@@ -191,12 +336,7 @@ async def loses_its_disk(cluster: Cluster, draw: random.Random) -> None:
     machine.kill()
     await cluster.world.sleep_ms(draw.choice((700, 700, 4000)))  # what it had asked of the store is decided
     node_id = int(machine.settings["node.id"])
-    alone = any(
-        node_id in (state.isr or state.elr) and len(state.isr or state.elr) == 1
-        for topic in cluster.ensemble.image.topics.values()
-        for state in topic.partitions
-    )
-    if alone or machine.runs:
+    if _is_last(cluster, node_id) or machine.runs:
         cluster.replaced = None
     else:
         cluster.invariants.has_lost(machine)
@@ -212,7 +352,7 @@ async def loses_its_disk(cluster: Cluster, draw: random.Random) -> None:
 async def disk_is_full(cluster: Cluster, draw: random.Random) -> None:
     """One broker can write nothing for a while."""
     machine = draw.choice(cluster.machines)
-    machine.disk_fault = disk_full
+    machine.disk_fault = disk_full  # also of a follower: it falls behind, and goes on by itself
     await cluster.world.sleep_ms(1000 * _seconds(draw))
     machine.disk_fault = lambda operation, path: None
 
@@ -233,12 +373,13 @@ async def disk_fails(cluster: Cluster, draw: random.Random) -> None:
     await _again(cluster, machine, draw)
 
 
-PROCESSES: tuple[Misfortune, ...] = (kill, kill, stop, pause, pause)
-LOSSES: tuple[Misfortune, ...] = (loses_its_disk,)
+PROCESSES: tuple[Misfortune, ...] = (kill, kill, kill_all, stop, pause, pause, late_loop, stands_behind)
+LOSSES: tuple[Misfortune, ...] = (loses_its_disk, loses_its_end_at_its_entry)
 NETWORK: tuple[Misfortune, ...] = (isolate, isolate, halve, break_connections, slow_network)
 STORE: tuple[Misfortune, ...] = (store_away, store_unreliable, session_ends, session_ends_at_a_change)
 DISKS: tuple[Misfortune, ...] = (disk_is_full, disk_fails)
-ALL = PROCESSES + NETWORK + STORE + LOSSES
+ELECTIONS: tuple[Misfortune, ...] = (elections_while_behind, elections_while_behind, leads_alone)
+ALL = PROCESSES + NETWORK + STORE + LOSSES + LOSSES + ELECTIONS
 
 
 async def torment_cluster(

@@ -185,6 +185,12 @@ class Group:
             self.members[-1].kill()
             await self._world.sleep_ms(draw.choice((100, 5000)) * draw.random())
             self.members[-1].start()
+        if draw.random() < 0.4:  # it is put out meanwhile, and must not commit when it goes on
+            member = draw.choice(self.members)
+            await self._world.sleep_ms(1000 * draw.random())
+            member.client.process.pause()
+            await self._world.sleep_ms(draw.choice((500, 5000)) * draw.random())
+            member.client.process.resume()
 
     def missing(self, ends: dict[Place, int]) -> list[str]:
         """The partitions of which nobody has committed the end. (It may move on after it was asked for: a

@@ -10,6 +10,12 @@
     counted by all     when a leader moves its high watermark, each in-sync replica has that much on its disk
     enough in sync     a leader's high watermark stands still while fewer than min.insync.replicas are in
                        sync: replicas that left meanwhile are eligible (KIP-966)
+    leaders commit     no follower's high watermark is above what a leader has said
+    members keep       a replica in the in-sync set truncates nothing that is committed
+    starts             a log's start is not above its high watermark
+    candidates         who leads was in sync or eligible
+    producers          in one log a producer's epoch never falls, its batches of an epoch follow on one
+                       another, and its markers' coordinator epoch never falls (sim_producer_order.py)
 
 The logs are read from the simulated disks themselves, not through the broker's code; what lies below a
 replica's log start offset was deleted, and is not compared. A topic made again under its name is another one.
@@ -21,10 +27,11 @@ from __future__ import annotations
 
 import struct
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from sim_machine import DATA, Machine
+from sim_producer_order import ProducerOrder
 
 from moldau.core.crc import crc32c
 from moldau.metadata.image import Image, PartitionState
@@ -62,6 +69,9 @@ class ReplicaLog:
         """What lies below was deleted."""
         self.agreed_offset = 0
         """Below it, all that is here is known to be what is committed."""
+        self.disorder: list[str] = []
+        """What a producer's batches should not be."""
+        self._producers = ProducerOrder()
         self._lies: list[tuple[str, int, int]] = []  # path, start and end of each batch
 
     @property
@@ -73,7 +83,7 @@ class ReplicaLog:
         files, batches, lies = self._files._names, self.batches, self._lies
         self.start_offset = start_offset
         while batches and (batches[-1].next_offset > end_offset or not self._stands()):
-            batches.pop()
+            self._producers.forget(batches.pop().base_offset)
             lies.pop()
         known = len(batches)
         self.agreed_offset = min(self.agreed_offset, self.end_offset)
@@ -93,6 +103,9 @@ class ReplicaLog:
                 batches.append(Batch(base, base + last + 1, epoch, crc))
                 if crc32c(content[start + _CRC_BEGINS : end]) != crc:
                     self.damaged.append(batches[-1])
+                fault = self._producers.follows(content, start, batches[-1].next_offset, start_offset)
+                if fault:
+                    self.disorder.append(f"{batches[-1]}: {fault}")
                 lies.append((path, start, end))
                 start = end
         return batches[known:]
@@ -127,6 +140,8 @@ class ClusterInvariants:
         self.committed: dict[Copy, list[Batch]] = {}
         """The batches below the highest high watermark that any broker had."""
         self.leader_changes = 0
+        self.image: Callable[[], Image | None] = lambda: None
+        """The metadata, as the ensemble has it."""
         self._names = {int(machine.settings["node.id"]): machine.name for machine in machines}
         self._leaders: dict[tuple[Copy, int], str] = {}
         self._logs: dict[tuple[str, Copy], ReplicaLog] = {}
@@ -176,6 +191,11 @@ class ClusterInvariants:
         if machine.name in self.damaged:
             return  # its files are not what it wrote; whether that spreads is seen on the others
         assert not log.damaged, f"{what}: damaged: {log.damaged[0]}"
+        assert not log.disorder or self.may_lose, f"{what}: {log.disorder[0]}"
+        assert partition.log.log_start_offset <= partition.high_watermark, (
+            f"{what}: the log begins at {partition.log.log_start_offset}, its high watermark is "
+            f"{partition.high_watermark}"
+        )
         for batch in news:
             key = (copy, batch.base_offset, batch.leader_epoch)
             known = self._batches.setdefault(key, batch)
@@ -194,13 +214,47 @@ class ClusterInvariants:
                 f"{what}: high watermark {before[0]} -> {high_watermark}, in sync {partition.isr}, needed "
                 f"{partition.min_in_sync}"
             )
+        if before is not None and partition.log.written_end_offset < min(before[1], committed_end):
+            self._is_kept(machine, copy, partition, committed_end, what)
         if high_watermark > committed_end:
+            # What a leader with damaged files had is not known: it is not looked at.
+            unknown = self.may_lose or bool(self.damaged) or not self._is_led(copy)
+            assert partition.leads or unknown, (
+                f"{what}: a follower's high watermark {high_watermark}, leaders had {committed_end}"
+            )
             assert log.end_offset >= high_watermark or self.may_lose, (
                 f"{what}: high watermark {high_watermark}, its disk has batches only to {log.end_offset}"
             )
             committed += [each for each in log.batches if committed_end <= each.base_offset < high_watermark]
             if partition.leads:
                 self._is_held(copy, partition, what)
+
+    def _state(self, copy: Copy) -> PartitionState | None:
+        """What the metadata have of the partition now."""
+        image = self.image()
+        topic = None if image is None else image.topics.get(copy[0])
+        if topic is None or topic.topic_id != copy[2] or copy[1] >= len(topic.partitions):
+            return None
+        return topic.partitions[copy[1]]
+
+    def _is_led(self, copy: Copy) -> bool:
+        """Whether the topic is there, and a leader has followers. (A lone replica that finds another topic's
+        folder goes on at that one's end: the topic's id may be damaged.)
+        """
+        state = self._state(copy)
+        return state is not None and len(state.replicas) > 1
+
+    def _is_kept(
+        self, machine: Machine, copy: Copy, partition: Partition, committed_end: int, what: str
+    ) -> None:
+        """Who is in sync has not cut off what is committed."""
+        node, state = int(machine.settings["node.id"]), self._state(copy)
+        if self.may_lose or node in self.lost or state is None or node not in state.isr:
+            return
+        end_offset = partition.log.written_end_offset
+        assert end_offset >= committed_end or state.leader_epoch > partition.leader_epoch, (
+            f"{what}: in sync, and cut its log to {end_offset}; {committed_end} is committed"
+        )
 
     def _agrees(self, log: ReplicaLog, committed: list[Batch], end_offset: int, what: str) -> None:
         """The log has what is committed below this offset."""
@@ -225,7 +279,11 @@ class ClusterInvariants:
         """By every replica that the leader counts as in sync."""
         if self.may_lose:
             return
-        for node in partition.isr:
+        members = set(partition.isr)
+        state = self._state(copy)
+        if state is not None and state.leader_epoch == partition.leader_epoch:
+            members |= set(state.isr)  # this leader has asked for them, and was not answered yet
+        for node in sorted(members):
             if node in self.lost:
                 continue  # the leader counts what it had, until it hears that the broker is another one
             other = self._logs.get((self._names[node], copy))
@@ -250,6 +308,15 @@ class ClusterInvariants:
                 if was is state:
                     continue
                 self.leader_changes += state.leader != was.leader
+                assert state.leader in (-1, *state.isr) or self.may_lose, (
+                    f"{name}-{index}: the leader is not in sync: {was} became {state}"
+                )
+                assert (
+                    state.leader in (was.leader, -1, *was.isr, *was.elr)
+                    or len(state.isr) > 1
+                    or self.may_lose
+                    or not (was.isr or was.elr)
+                ), f"{name}-{index}: neither in sync nor eligible: {was} became {state}"
                 assert state.leader_epoch >= was.leader_epoch + (state.leader != was.leader), (
                     f"{name}-{index}: {was} became {state}"
                 )

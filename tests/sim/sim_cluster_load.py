@@ -4,6 +4,8 @@
     transaction     records in one or several partitions, then commit or abort
     plain           acks=all, no sequence numbers, each batch once
     leader          acks=1, each batch once: promised nothing when the leader is lost
+    resending       acks=all, no sequence numbers, sent again after a lost, late or passing answer: there at
+                    least once when acknowledged, and at most as often as it was sent
 
 A producer that cannot go on is made anew, under another name in the history: order and uniqueness are
 promised to one identity only.
@@ -22,6 +24,7 @@ from sim_world import World
 from torture.reading import Place
 
 IDEMPOTENT, TRANSACTIONAL, PLAIN, LEADER = "idempotent", "transactional", "plain", "leader"
+RESENDING = "resending"
 _RECORDS_MAX = 4
 
 
@@ -53,6 +56,8 @@ class ClusterLoad:
         self._transactions = draw.choice((1, 2)) if topic_ids is None else 2  # v1 knows topics by name only
         self._in_flight_max = draw.randint(1, 5)
         self._timeout_ms = timeout_ms
+        self._pause_ms = draw.choice((0, 0, 1500, 4000))
+        """Between attempts: some are at work as long as faults go on."""
         self._identity, self._number, self._transaction = "", 0, 0
         self._identities = 0
         self._done = False
@@ -86,6 +91,8 @@ class ClusterLoad:
                 producer = await self._new_producer()
             if self.client.random.random() < 0.5:
                 await self.client.pause()
+            if self._pause_ms:
+                await self._world.sleep_ms(self._pause_ms * self.client.random.random())
         self._done = True
 
     async def _new_producer(self) -> ClusterProducer:
@@ -98,6 +105,7 @@ class ClusterLoad:
                 timeout_ms=self._timeout_ms,
                 acks=1 if self.mode == LEADER else -1,
                 in_flight_max=self._in_flight_max,
+                resends=self.mode == RESENDING,
             )
             try:
                 await producer.initialise()
@@ -120,6 +128,8 @@ class ClusterLoad:
         self._history.transactions.append(transaction)
         for _ in range(draw.randint(1, 2)):
             await self._deliver(producer, draw.randint(1, 3), transaction.number)
+        if draw.random() < 0.15:  # perhaps for longer than its timeout: then another epoch goes on
+            await self._world.sleep_ms(1.5 * min(self._timeout_ms, 4000))
         transaction.commit = draw.random() < 0.75
         await producer.end(commit=transaction.commit)
         transaction.outcome = ACKNOWLEDGED
@@ -132,6 +142,8 @@ class ClusterLoad:
             now = self._world.loop.time()
             for sent, records in pieces:
                 for index, one in enumerate(records):
+                    if self.mode == RESENDING:
+                        one.appends_max = sent.tries
                     one.outcome = UNKNOWN if sent.base_offset is None else ACKNOWLEDGED
                     if sent.base_offset is not None:
                         one.offset = sent.base_offset + index if sent.base_offset >= 0 else None
@@ -151,6 +163,7 @@ class ClusterLoad:
                 self._world.loop.time(),
                 acks=1 if self.mode == LEADER else -1,
                 ordered=self.mode in (IDEMPOTENT, TRANSACTIONAL),
+                once=self.mode != RESENDING,
                 transaction=transaction,
             )
             records.append(one)

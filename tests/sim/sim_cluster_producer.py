@@ -103,7 +103,7 @@ class ClusterProducer(SimProducer):
 
     def _taken(self, group: list[Sent], answer: Any, troubled: set[Place]) -> str | None:
         """A new leader may take a batch although its predecessor refused the one before it."""
-        late = any(
+        late = not self._resends and any(
             not row.error_code and (topic.name, row.index) in troubled
             for topic in answer.responses
             for row in topic.partition_responses

@@ -8,17 +8,29 @@ from histories.checker import check
 from histories.history import History
 from sim_admin import create_topics
 from sim_cluster import RACKS, Cluster
-from sim_cluster_faults import ALL, Misfortune, power_cut, torment_cluster
+from sim_cluster_faults import ALL, DISKS, Misfortune, power_cut, torment_cluster
 from sim_cluster_group import Group
-from sim_cluster_load import IDEMPOTENT, LEADER, PLAIN, TRANSACTIONAL, ClusterLoad
+from sim_cluster_load import IDEMPOTENT, LEADER, PLAIN, RESENDING, TRANSACTIONAL, ClusterLoad
 from sim_cluster_reader import ClusterReader
 from sim_cluster_topics import CHANGES, Scene
 from sim_world import World, simulate
 
-KINDS = (IDEMPOTENT, IDEMPOTENT, TRANSACTIONAL, TRANSACTIONAL, PLAIN, LEADER)
+KINDS = (IDEMPOTENT, IDEMPOTENT, TRANSACTIONAL, TRANSACTIONAL, PLAIN, LEADER, RESENDING, RESENDING)
+TRANSACTION_TIMEOUTS_MS = (60_000, 60_000, 2000)
 CHANGES_SECONDS_MAX = 300.0
+FAULTS_BY_KIND: dict[str, tuple[Misfortune, ...]] = {
+    "processes": ALL,
+    "power": (power_cut, power_cut, *ALL),
+    "disks": DISKS * 2 + ALL,
+}
 SESSIONS_END_MS = 10_000
 """By then the controller knows which brokers are gone."""
+
+
+def run_seed(seed: int, kind: str = "") -> str:
+    """The scenario of this seed; its number chooses the kind of faults, unless `kind` does."""
+    names = list(FAULTS_BY_KIND)
+    return replicated(seed, FAULTS_BY_KIND[kind or names[seed % len(names)]])
 
 
 def replicated(seed: int, kinds: tuple[Misfortune, ...] = ALL, *, attempts: int = 5) -> str:
@@ -43,13 +55,18 @@ def replicated(seed: int, kinds: tuple[Misfortune, ...] = ALL, *, attempts: int 
         for machine in cluster.machines:
             machine.skew_ms = draw.choice((0, 0, 0, 3_600_000, -3_600_000))
         # Who misses more than that is brought a snapshot: topics deleted and made again in between, too.
+        # A follower that stands still for longer than replica.lag.time.max.ms may keep its session, or not.
+        cluster.ensemble.session_timeout_ms = draw.choice((2000, 2000, 2000, 7000))
         cluster.ensemble.kept_entries_max = draw.choice((1, 5, 10_000))
         await cluster.start()
         scene = await _scene(cluster, draw, attempts)
         loop = world.loop
-        changes = scene.admin.spawn(scene.change(CHANGES, draw.choice((0, 1, 3, 5))))
+        changes = scene.admin.spawn(scene.change(CHANGES, draw.choice((0, 1, 3, 5, 8))))
+        lives = [loop.create_task(_dies_now_and_then(world, one)) for one in scene.loads]
         life = loop.create_task(scene.group.live()) if scene.group is not None else None
         await torment_cluster(cluster, scene.history, lambda: scene.over, kinds)
+        for one in lives:
+            await one
         await cluster.heal()
         if cluster.replaced is not None:
             await world.sleep_ms(SESSIONS_END_MS)
@@ -70,19 +87,37 @@ def replicated(seed: int, kinds: tuple[Misfortune, ...] = ALL, *, attempts: int 
     return simulate(scenario, seed)[1].digest()
 
 
+async def _dies_now_and_then(world: World, load: ClusterLoad) -> None:
+    """A producer's process dies, perhaps in a transaction, and comes back under the same transactional id."""
+    draw = world.draw(f"{load.name}'s life")
+    if draw.random() < 0.3:
+        await world.sleep_ms(1500 * draw.random())
+        if not load.over:
+            load.kill()
+            load.start()
+
+
 async def _scene(cluster: Cluster, draw: random.Random, attempts: int) -> Scene:
     """The topic `orders`, and clients at work."""
     world = cluster.world
-    scene = Scene(cluster, History(), [("orders", 0), ("orders", 1)])
+    scene = Scene(cluster, History(commits_rise=True), [("orders", 0), ("orders", 1)])
     settings = {
         "min_insync_replicas": draw.choice(("1", "2", "2")),
         "internal_segment_bytes": draw.choice(("1000", "1000000")),
+        "unclean_leader_election_enable": "false",
     }
     await scene.admin.spawn(create_topics(scene.admin.anyone(), dict(scene.topics), 3, **settings))
     for number, mode in enumerate(draw.sample(KINDS, 3)):
         scene.loads.append(
             ClusterLoad(
-                world, f"{mode}{number}", cluster.addresses, scene.history, mode, scene.places, attempts
+                world,
+                f"{mode}{number}",
+                cluster.addresses,
+                scene.history,
+                mode,
+                scene.places,
+                attempts,
+                timeout_ms=draw.choice(TRANSACTION_TIMEOUTS_MS),
             )
         )
     scene.readers.append(
@@ -96,7 +131,7 @@ async def _scene(cluster: Cluster, draw: random.Random, attempts: int) -> Scene:
             rack=draw.choice(("", *RACKS)),
         )
     )
-    if draw.random() < 0.4:
+    if draw.random() < 0.5:
         scene.group = Group(
             world,
             cluster.addresses,

@@ -161,6 +161,9 @@ async def delete_records(scene: Scene, draw: random.Random) -> None:
     end = await end_of(scene.admin, place, committed=False)
     if not end:
         return
+    if draw.random() < 0.3:
+        await _beyond(scene, place, end + draw.randint(1, 20))
+        return
     trim = Trim(place, draw.randint(0, end), scene.cluster.world.loop.time())
     scene.history.trims.append(trim)
     row = DeleteRecordsPartition(partition_index=place[1], offset=trim.offset)
@@ -175,6 +178,19 @@ async def delete_records(scene: Scene, draw: random.Random) -> None:
             return
         assert codes <= _LATER | {ErrorCode.OFFSET_OUT_OF_RANGE}, codes
         await scene.admin.pause()
+
+
+async def _beyond(scene: Scene, place: Place, offset: int) -> None:
+    """What is not committed cannot be deleted; by the time it is asked for it may be."""
+    trim = Trim(place, offset, scene.cluster.world.loop.time())
+    scene.history.trims.append(trim)
+    row = DeleteRecordsPartition(partition_index=place[1], offset=offset)
+    topics = [DeleteRecordsTopic(name=place[0], partitions=[row])]
+    codes = error_codes(
+        await scene.admin.leader(place).persist(DeleteRecordsRequest(topics=topics, timeout_ms=2000), 2)
+    )
+    if not codes:
+        trim.outcome, trim.ended_s = ACKNOWLEDGED, scene.cluster.world.loop.time()
 
 
 async def reassign(scene: Scene, draw: random.Random) -> None:

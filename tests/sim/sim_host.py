@@ -140,6 +140,7 @@ def make_host(
     process_id: int,
     *,
     skew_ms: int = 0,
+    boot_id: str = "boot",
     metadata_store: MakeStore = embedded_store,
 ) -> Host:
     """What this process gets for one life."""
@@ -163,4 +164,5 @@ def make_host(
         process_facts=lambda: ProcessFacts(0.0, None, None, None, None, 100),
         cleaning_worker=CompactionBeside,
         metadata_store=metadata_store,
+        boot_id=lambda: boot_id,
     )

@@ -7,6 +7,8 @@ where an fsync stands before the answer, the high watermark lies within what was
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from moldau.node import Node
 from moldau.replication.partition import Partition
 
@@ -14,7 +16,9 @@ from moldau.replication.partition import Partition
 class Invariants:
     """Of one life of a broker."""
 
-    def __init__(self) -> None:
+    def __init__(self, may_lose: Callable[[], bool] = lambda: False) -> None:
+        """`may_lose`: after an unclean election a follower may truncate below its high watermark."""
+        self._may_lose = may_lose
         self._high_watermarks: dict[Partition, int] = {}
 
     def check(self, node: Node) -> None:
@@ -31,7 +35,9 @@ class Invariants:
     def _moved(self, partition: Partition, before: int) -> None:
         log, high_watermark = partition.log, partition.high_watermark
         name = f"{partition.topic}-{partition.index}"
-        assert high_watermark >= before, f"{name}: the high watermark fell from {before} to {high_watermark}"
+        assert high_watermark >= before or self._may_lose(), (
+            f"{name}: the high watermark fell from {before} to {high_watermark}"
+        )
         assert high_watermark <= log.written_end_offset, (
             f"{name}: high watermark {high_watermark}, written only to {log.written_end_offset}"
         )

@@ -168,16 +168,21 @@ class VirtualLoop(asyncio.AbstractEventLoop):
                 self.worker_fault(process, func)
                 result = func(*args)
             except Exception as error:
-                self.call_later(self._work_seconds(), _settle, future, None, error)
+                self.call_later(self._work_seconds(process), _settle, future, None, error)
             else:
-                self.call_later(self._work_seconds(), _settle, future, result, None)
+                self.call_later(self._work_seconds(process), _settle, future, result, None)
 
-        self.call_later(self._work_seconds(), work)
+        self.call_later(self._work_seconds(process), work)
         return future
 
-    def _work_seconds(self) -> float:
+    def _work_seconds(self, process: Process | None) -> float:
         # Mostly soon, sometimes long after everything else.
-        return self._random.random() ** 4 * _WORK_SECONDS_MAX
+        more = (
+            0.0
+            if process is None or not process.work_seconds
+            else process.work_seconds * self._random.random()
+        )
+        return self._random.random() ** 4 * _WORK_SECONDS_MAX + more
 
     # Running
 

@@ -58,6 +58,10 @@ class Machine:
         """How far its clock is ahead."""
         self.after_callback: Callable[[], None] = lambda: None
         """What else must hold after each callback of the broker."""
+        self.may_lose: Callable[[], bool] = lambda: False
+        """Whether an unclean election may lose committed records."""
+        self.boots = 1
+        """How often the machine itself was started: each loss of power ends one."""
         self.starts = 0
         self.deaths = 0
         self._loop = loop
@@ -88,7 +92,7 @@ class Machine:
         store = self.store_for
         process = self.process = Process(self.name)
         process.before_callback = self._before_callback
-        self.node, invariants = None, Invariants()
+        self.node, invariants = None, Invariants(self.may_lose)
         process.after_callback = lambda: self._check(invariants)
         draw = random.Random(self.random.getrandbits(64))
         host = make_host(
@@ -99,6 +103,7 @@ class Machine:
             draw,
             self.starts,
             skew_ms=self.skew_ms,
+            boot_id=f"{self.name} {self.boots}",
             metadata_store=embedded_store if store is None else lambda host, settings, lane: store(process),
         )
         started: asyncio.Future[bool] = self._loop.create_future()
@@ -187,6 +192,7 @@ class Machine:
             self._settle()
         else:
             self._settle()
+            self.boots += 1
             self.disk.power_cut()
 
     def replace_disk(self) -> None:
@@ -208,6 +214,7 @@ class Machine:
         self._loop.trace.add(self._loop.time(), self.name, "loses power" if power else "is killed")
         self._steps_left = None
         self.deaths += 1
+        self.boots += power
 
         def settle() -> None:
             if power:

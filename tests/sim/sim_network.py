@@ -44,7 +44,11 @@ class Network:
         self.loop = loop
         self.random = source
         self.latency_seconds_max = 0.002
+        self.slow_hosts: dict[str, float] = {}
+        """Hosts whose links take up to so many seconds more."""
         self.segment_bytes_max = 64 * 1024
+        self.wake_up_seconds_max = 0.0
+        """How long a task whose connection was made may take to go on, while the connection is in use."""
         self._addresses: dict[Endpoint, TakenAddress] = {}
         self._transports: list[SimulatedTransport] = []
         self._apart: set[tuple[str, str]] = set()
@@ -85,6 +89,12 @@ class Network:
         self.loop.call_soon(there.begin, address.make_protocol, context=address.process.context())
         here.begin(make_protocol)
         assert here.protocol is not None
+        if self.wake_up_seconds_max:
+            try:
+                await asyncio.sleep(self.wake_up_seconds_max * self.random.random())
+            except asyncio.CancelledError:
+                here.abort()  # as an event loop does with the connection of an attempt that is cancelled
+                raise
         return here, here.protocol
 
     def give_back(self, address: TakenAddress) -> None:
@@ -324,7 +334,11 @@ class SimulatedTransport(asyncio.Transport):
 
     def _to_peer(self, arrives: Callable[..., None], *args: object) -> None:
         """In order, after a while; never while the hosts are apart."""
-        self._last_arrival = max(self._last_arrival, self._loop.time() + self.network.latency_seconds())
+        network, latency = self.network, self.network.latency_seconds()
+        if network.slow_hosts:
+            for host in (self.process.host, self.peer.process.host):
+                latency += network.slow_hosts.get(host, 0.0) * network.random.random()
+        self._last_arrival = max(self._last_arrival, self._loop.time() + latency)
         self._wire.append((arrives, args))
         self._loop.call_at(self._last_arrival, self._carry, context=self.peer.process.context())
 

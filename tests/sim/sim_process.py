@@ -34,6 +34,8 @@ class Process:
         self.alive = True
         self.paused = False
         """SIGSTOP: none of its callbacks runs while time passes; they wait in order."""
+        self.work_seconds = 0.0
+        """How much longer what it gives to threads (fsync, mostly) may take."""
         self.on_kill: list[Callable[[], None]] = []
         self.before_callback: Callable[[], None] = lambda: None
         """Called before each of its callbacks; it may kill the process."""

@@ -47,6 +47,8 @@ class Sent:
         self.place, self.batch, self.count = place, batch, count
         self.base_offset: int | None = None
         """Where it was acknowledged."""
+        self.tries = 0
+        """How often it was sent, without the times when it was refused before the append."""
 
 
 class SimProducer:
@@ -62,7 +64,10 @@ class SimProducer:
         timeout_ms: int = 60_000,
         compression: str = "none",
         acks: int = -1,
+        resends: bool = False,
     ) -> None:
+        """`resends`: also without idempotence, as clients do whose enable.idempotence is off."""
+        self._resends = resends
         self.client = client
         self.transactional_id = transactional_id
         self.idempotent = idempotent
@@ -125,7 +130,7 @@ class SimProducer:
             error = await self._send_all(todo)
             if error is not None:
                 raise Fatal(error)
-            if not self.idempotent and any(each.base_offset is None for each in batches):
+            if not (self.idempotent or self._resends) and any(each.base_offset is None for each in batches):
                 raise Fatal("not acknowledged, and without a producer id it cannot be sent again")
             if any(each.base_offset is None for each in batches):
                 await self.client.pause()
@@ -169,6 +174,7 @@ class SimProducer:
     def _request(self, group: Sequence[Sent]) -> ProduceRequest:
         topics: dict[str, list[PartitionProduceData]] = {}
         for each in group:
+            each.tries += 1
             topics.setdefault(each.place[0], []).append(
                 PartitionProduceData(index=each.place[1], records=each.batch)
             )
@@ -196,6 +202,7 @@ class SimProducer:
         for each in group:
             row = rows[each.place]
             code = row.error_code
+            each.tries -= code == ErrorCode.NOT_ENOUGH_REPLICAS
             if not code:
                 assert each.place not in troubled or not self.idempotent, (
                     f"{each.place} took a batch although one before it was refused"

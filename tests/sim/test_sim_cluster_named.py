@@ -17,10 +17,12 @@ from sim_reader import FETCH_VERSION
 from sim_routes import error_codes
 from sim_world import World, simulate
 
+from moldau.metadata.features import ELIGIBLE
 from moldau.protocol.errors import ErrorCode
 from moldau.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from moldau.protocol.messages.delete_topics import DeleteTopicsRequest
 from moldau.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from moldau.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from moldau.replication.partition import Partition
 
 ONE = ("orders", 0)
@@ -129,6 +131,33 @@ def test_an_eligible_replica_that_comes_back_without_its_tail_does_not_lead(seed
         cluster.machine(leader).kill()
         await world.sleep_ms(5000)
         assert cluster.leader(ONE) in (-1, leader), "a replica without its tail leads"
+
+    kept(happens, seed)
+
+
+def test_without_eligible_replicas_only_the_last_in_sync_one_leads(seed: int) -> None:
+    """eligible.leader.replicas.version=0, as before KIP-966: it stays in the in-sync set while it is away."""
+
+    async def happens(world: World, cluster: Cluster) -> None:
+        admin = cluster.client("features")
+        off = FeatureUpdateKey(feature=ELIGIBLE, max_version_level=0, upgrade_type=2)
+        request = UpdateFeaturesRequest(feature_updates=[off])
+        answer = await admin.spawn(admin.anyone().persist(request, 2))
+        assert not answer.error_code, answer.error_message
+        leader = cluster.leader(ONE)
+        others = [each for each in cluster.machines if each is not cluster.machine(leader)]
+        for one in others:
+            one.kill()
+        await world.until(lambda: cluster.in_sync(ONE) == (leader,), 60)
+        cluster.machine(leader).kill()
+        await world.sleep_ms(3000)
+        for one in others:
+            await one.start()
+        await world.sleep_ms(5000)
+        state = cluster.ensemble.image.topics[ONE[0]].partitions[ONE[1]]
+        assert (state.leader, state.isr, state.elr, state.doubtful) == (-1, (leader,), (), ())
+        await cluster.machine(leader).start()
+        await world.until(lambda: cluster.leader(ONE) == leader, 60)
 
     kept(happens, seed)
 

@@ -35,7 +35,7 @@ def compaction(seed: int, *, power: bool) -> tuple[int, str]:
             offsets_topic_segment_bytes="1048576",
             offsets_topic_num_partitions="1",
             offset_metadata_max_bytes="65536",
-            log_cleaner_dedupe_buffer_size=draw.choice(("1048576", "134217728")),
+            log_cleaner_dedupe_buffer_size=draw.choice(("1048577", "134217728")),
         )
         await machine.start()
         client = SimClient(world, "judge", machine.address)

@@ -1,6 +1,7 @@
 """What is done to a cluster of real processes, and healed again; each is noted with whether it was felt.
 
     kill        kill -9 of a broker that leads something, started again after a while
+    everybody   kill -9 of all brokers; all but one come back, and must lead before the last one does
     stop        SIGTERM: leadership is handed over, started again
     pause       SIGSTOP longer than its session: the others take over, and it wakes up believing that it leads
     member      kill -9 of one of three ZooKeeper servers
@@ -33,7 +34,7 @@ from torture.cluster_record import Recorder, now_s
 from torture.cluster_views import View, view_of
 
 KILL, STOP, PAUSE, MEMBER, ENSEMBLE, CUT, DISK = "kill", "stop", "pause", "member", "ensemble", "cut", "disk"
-MEMBERS, MAJORITY = "members", "majority"
+MEMBERS, MAJORITY, EVERYBODY = "members", "majority", "everybody"
 FELT_WITHIN_S = 60.0
 POLL_S = 0.1
 
@@ -69,6 +70,7 @@ class Faults:
             MEMBERS: self.members,
             MAJORITY: self.majority,
             ENSEMBLE: self.ensemble,
+            EVERYBODY: self.everybody,
             CUT: self.cut,
             DISK: self.fill,
         }
@@ -88,6 +90,20 @@ class Faults:
             self.cluster.kill(node)
             time.sleep(self.seconds(0.0))
             self.cluster.restart(node)
+
+    def everybody(self) -> None:
+        nodes = list(self.cluster.node_ids)
+        self.draw.shuffle(nodes)
+        last = nodes[-1]
+        with self.fault(f"kill all brokers, {last} comes back late"):
+            self.felt = True
+            for node in nodes:
+                self.cluster.kill(node)
+            for node in nodes[:-1]:
+                self.cluster.restart(node)
+            self.wait_until_felt(lambda: not self.leads(last))
+            assert self.felt, f"partitions wait for broker {last}, and only processes had died"
+            self.cluster.restart(last)
 
     def stop(self, node: int | None = None) -> None:
         chosen = node or self.leader()

@@ -33,7 +33,7 @@ from moldau.testing.ports import reserve_port
 from torture import cluster_moves, cluster_partitions, cluster_upgrade
 from torture.clients import ClientProcess, JavaProcess
 from torture.cluster_client import STOP_READERS, STOP_WRITERS, ClientPlan
-from torture.cluster_faults import CUT, DISK, ENSEMBLE, MAJORITY, MEMBER, MEMBERS, Faults
+from torture.cluster_faults import CUT, DISK, ENSEMBLE, EVERYBODY, MAJORITY, MEMBER, MEMBERS, Faults
 from torture.cluster_judge import judge_copies, judge_replicas, longest_pauses
 from torture.cluster_moves import Moves
 from torture.cluster_partitions import Partitions
@@ -64,6 +64,7 @@ MOLDAUS = {
     MEMBERS,
     MAJORITY,
     ENSEMBLE,
+    EVERYBODY,
     CUT,
     DISK,
     *cluster_moves.KINDS,

@@ -17,7 +17,18 @@ from torture import (
     round_simulation,
     round_transactions,
 )
-from torture.cluster_faults import CUT, DISK, ENSEMBLE, KILL, MAJORITY, MEMBER, MEMBERS, PAUSE, STOP
+from torture.cluster_faults import (
+    CUT,
+    DISK,
+    ENSEMBLE,
+    EVERYBODY,
+    KILL,
+    MAJORITY,
+    MEMBER,
+    MEMBERS,
+    PAUSE,
+    STOP,
+)
 from torture.cluster_moves import CANCEL, MOVE
 from torture.cluster_partitions import ISOLATE, SLOW
 from torture.cluster_upgrade import UPGRADE
@@ -109,6 +120,10 @@ SCENARIOS: dict[str, Scenario] = {
     "pipeline-app": Scenario(*map(_pipeline, _APPS)),
     "pipeline-cluster": Scenario(*map(_pipeline, _CLUSTERS)),
     "cluster-kills": Scenario(_cluster(_SHORT), _cluster(ClusterSize((KILL,), 12, longest_s=8))),
+    "cluster-everybody": Scenario(
+        _cluster(ClusterSize((EVERYBODY,), longest_s=1, clients=_ONE_EACH)),
+        _cluster(ClusterSize((EVERYBODY, KILL, EVERYBODY), longest_s=8)),
+    ),
     "cluster-secured": Scenario(
         _cluster(ClusterSize((KILL, STOP), longest_s=3, clients=_ONE_EACH, secured=True)),
         _cluster(ClusterSize((KILL, STOP, PAUSE), 12, longest_s=20, secured=True)),

@@ -142,9 +142,18 @@ def run(words: Sequence[str]) -> int:
         message = explain_kafka_failure(failure)
         if message is None:
             raise
-        _complain(message)
+        _complain(_with_cause(message, failure))
         return 1
     return 0
+
+
+def _with_cause(message: str, failure: Exception) -> str:
+    """Add what the cluster says about a failure that says little."""
+    from moldau.cli.shared import connection
+    from moldau.cli.shared.causes import with_cause
+
+    error: Any = failure.args[0] if failure.args else None
+    return with_cause(message, error.name(), connection.latest) if hasattr(error, "name") else message
 
 
 def _complain(message: str) -> None:

@@ -21,6 +21,7 @@ from moldau.client import columns
 from moldau.client.cluster import Cluster
 from moldau.client.errors import CorruptRecords
 from moldau.client.fetcher import fetch_range
+from moldau.core.unreadable import advice
 from moldau.records.batch import LOG_APPEND_TIME, BatchView
 
 ROWS_MAX = 20_000
@@ -124,7 +125,8 @@ def _corrupt(
             columns.explain(payload, batch.count)
         except ValueError as reason:
             error = reason
-    return CorruptRecords(f"{topic}-{partition}, the batch at offset {batch.base_offset}: {error}")
+    how = advice(topic, partition, batch.base_offset, batch.next_offset)
+    return CorruptRecords(f"{topic}-{partition}, the batch at offset {batch.base_offset}: {error}; {how}")
 
 
 class _RecordBatchMaker:

@@ -33,6 +33,7 @@ FRAME_BYTES_MAX = 1024 * 1024 * 1024
 """Above this it is no Kafka broker that answers ("HTTP" read as a length is 1.2 GiB)."""
 _UNSUPPORTED_VERSION = 35
 _API_VERSIONS_VERSION = 3
+_CLOSED_IN_HANDSHAKE = "it closes the connection during the handshake: it may speak no TLS"
 _REFUSED_CERTIFICATE = (
     "UNKNOWN_CA",
     "BAD_CERTIFICATE",
@@ -75,6 +76,10 @@ class Connection:
         except ssl.SSLError as error:
             raise ConnectionLost(f"no TLS connection to {self.address}: {handshake_reason(error)}") from error
         except OSError as error:
+            if isinstance(error, ConnectionResetError) and options.security.tls is not None:
+                raise ConnectionLost(
+                    f"no TLS connection to {self.address}: {_CLOSED_IN_HANDSHAKE}"
+                ) from error
             raise ConnectionLost(f"{self.address} cannot be reached: {error}") from error
         self.is_open = True
         try:
@@ -282,6 +287,8 @@ def handshake_reason(error: ssl.SSLError) -> str:
         return f"it does not accept the client's certificate ({words}; ssl.keystore.*)"
     if reason.endswith("ALERT_HANDSHAKE_FAILURE"):
         return "it refuses the handshake: it may speak no TLS, or want a client certificate (ssl.keystore.*)"
+    if isinstance(error, ssl.SSLEOFError) or reason == "UNEXPECTED_EOF_WHILE_READING":
+        return _CLOSED_IN_HANDSHAKE
     return reason.replace("_", " ").lower() or str(error)
 
 

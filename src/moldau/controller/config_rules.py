@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 
 from moldau.controller.decision import Refusal
 from moldau.core.settings.broker import BrokerSettings
+from moldau.core.settings.checks import cleaner_complaint
 from moldau.core.settings.group import GroupSettings
 from moldau.core.settings.prefixed import RENEWED, changes_live, row_of
 from moldau.core.settings.rows import Scope, SettingError
@@ -65,29 +66,34 @@ def check_group_configs(configs: Mapping[str, str], broker: BrokerSettings) -> N
         raise _invalid("consumer.session.timeout.ms must be greater than consumer.heartbeat.interval.ms")
 
 
-def check_broker_configs(configs: Mapping[str, str], names: Iterable[str], *, for_all: bool) -> None:
+def check_broker_configs(
+    configs: Mapping[str, str], names: Iterable[str], *, for_all: bool, takes_unknown: bool = False
+) -> None:
     """Refuse dynamic settings that a broker may not have. `names`: those that are being changed. The error is
     INVALID_REQUEST, not INVALID_CONFIG, as in Kafka.
+
+    `takes_unknown`: of AlterConfigs, which replaces all settings. Old tools send back whatever they have
+    read, of plug-ins too; Kafka keeps such names, and one of them must not stop the others.
     """
     # Removing an unknown name is allowed: it may have been stored by another version.
     names = [name for name in names if name in configs or name in BrokerSettings.ROWS]
     rows = {name: row for name in names if (row := row_of(name)) is not None}
+    if takes_unknown:
+        names = [name for name in names if name in rows]
     for name in names:
         if name not in rows:
             raise _bad_request(f"Unknown broker config name: {name}{_suggestion(name, BrokerSettings.ROWS)}")
     read_only = sorted(name for name in names if not changes_live(name))
     if read_only:
-        raise _bad_request(
-            f"Cannot update these configs dynamically: {', '.join(read_only)} (they are read when the "
-            "broker starts)"
-        )
+        raise _bad_request(f"Cannot update these configs dynamically: [{', '.join(read_only)}]")
     if for_all:
         single = sorted(
             name for name in names if rows[name].scope is Scope.PER_BROKER or rows[name].name in RENEWED
         )
         if single:
             raise _bad_request(
-                f"Cannot update these configs at default cluster level, only per broker: {', '.join(single)}"
+                "Cannot update these configs at default cluster level, broker id must be specified: "
+                f"[{', '.join(single)}]"
             )
     for name in names:
         if name in configs:
@@ -97,6 +103,13 @@ def check_broker_configs(configs: Mapping[str, str], names: Iterable[str], *, fo
                 raise _bad_request(error.sentence) from None
             if rows[name].name == "sasl.jaas.config":
                 _check_jaas(name, configs[name])
+
+
+def check_cleaner(threads: int, dedupe_buffer_size: int) -> None:
+    """Refuse less than a megabyte of keys for each thread, as Kafka does."""
+    complaint = cleaner_complaint(threads, dedupe_buffer_size)
+    if complaint is not None:
+        raise _bad_request(complaint)
 
 
 def _check_jaas(name: str, text: str) -> None:

@@ -9,7 +9,12 @@ from collections.abc import Mapping, Sequence
 from enum import IntEnum
 from typing import NamedTuple
 
-from moldau.controller.config_rules import check_broker_configs, check_group_configs, checked_topic_configs
+from moldau.controller.config_rules import (
+    check_broker_configs,
+    check_cleaner,
+    check_group_configs,
+    checked_topic_configs,
+)
 from moldau.controller.decision import (
     DONE,
     RECORDS_MAX,
@@ -19,12 +24,14 @@ from moldau.controller.decision import (
     Refusal,
     Steps,
 )
+from moldau.controller.policies import Verdicts, complete
 from moldau.core.settings.broker import BrokerSettings
 from moldau.core.settings.group import GroupSettings
 from moldau.core.settings.rows import Kind, Setting
 from moldau.core.settings.topic import REMOVED, TopicSettings
 from moldau.metadata.changes import Change, ConfigsChanged
 from moldau.metadata.configs import NOTHING, inherited_value
+from moldau.metadata.features import keeps_eligible
 from moldau.metadata.image import Image, ResourceType
 from moldau.protocol.errors import ErrorCode
 
@@ -48,11 +55,17 @@ class AlterResource(NamedTuple):
     """Whether settings that are not named are removed (AlterConfigs)."""
 
 
+MIN_ISR = "min.insync.replicas"
+_CLEANER = frozenset(("log.cleaner.threads", "log.cleaner.dedupe.buffer.size"))
+
 Answer = list[tuple[AlterResource, Outcome]]
 
 
-def alter_configs(image: Image, asked: Sequence[AlterResource], broker: BrokerSettings) -> Steps[Answer]:
-    """Decide on changed settings. `broker`: the broker's effective ones, which set limits and defaults."""
+def alter_configs(
+    image: Image, asked: Sequence[AlterResource], broker: BrokerSettings, verdicts: Verdicts | None = None
+) -> Steps[Answer]:
+    """Decide on changed settings. `broker`: the broker's effective ones, which set limits and defaults.
+    `verdicts`: what policies say; Unasked, if they have not been asked yet."""
     if any(len(one.operations) > RECORDS_MAX for one in asked):
         return Decision([], [(one, TOO_LARGE) for one in asked])
     counts = Counter((one.resource_type, one.resource_name) for one in asked)
@@ -64,7 +77,7 @@ def alter_configs(image: Image, asked: Sequence[AlterResource], broker: BrokerSe
         try:
             if counts[one.resource_type, one.resource_name] > 1:
                 raise _bad_request("Each resource must appear at most once.")
-            change = changed_configs(image, one, broker)
+            change = changed_configs(image, one, broker, verdicts)
         except Refusal as refusal:
             answer.append((one, refusal.outcome))
             continue
@@ -74,10 +87,13 @@ def alter_configs(image: Image, asked: Sequence[AlterResource], broker: BrokerSe
         answer.append((one, DONE))
     if records > RECORDS_MAX:
         return Decision([], [(one, TOO_LARGE) for one in asked])
+    complete(verdicts)
     return Decision(changes, answer)
 
 
-def changed_configs(image: Image, one: AlterResource, broker: BrokerSettings) -> ConfigsChanged | None:
+def changed_configs(
+    image: Image, one: AlterResource, broker: BrokerSettings, verdicts: Verdicts | None = None
+) -> ConfigsChanged | None:
     """What the request changes in one resource; None: nothing. Refusal."""
     rows = _ROWS.get(one.resource_type)
     if rows is None:
@@ -89,10 +105,17 @@ def changed_configs(image: Image, one: AlterResource, broker: BrokerSettings) ->
     for name, operation, value in one.operations:
         if not (resource_type is ResourceType.TOPIC and name in REMOVED):
             changed[name] = _new_value(rows, name, Operation(operation), value, current, broker)
+    explicit = changed
     if one.replace_all:
         changed = {**dict.fromkeys(name for name in current if name not in changed), **changed}
     result = {name: value for name, value in {**current, **changed}.items() if value is not None}
     _check_result(image, one, result, changed, broker)
+    if verdicts is not None:
+        # As in Kafka: of a broker all that is named, else what becomes another value; nothing that
+        # AlterConfigs removes by not naming it.
+        every = resource_type is ResourceType.BROKER
+        altered = {name: value for name, value in explicit.items() if every or current.get(name) != value}
+        verdicts.about_configs(resource_type.name.lower(), one.resource_name, altered)
     changed = {name: value for name, value in changed.items() if current.get(name) != value}
     return ConfigsChanged(resource_type, one.resource_name, changed) if changed else None
 
@@ -160,7 +183,25 @@ def _check_result(
         check_group_configs(result, broker)
     else:
         _check_broker_name(image, name)
-        check_broker_configs(result, changed, for_all=not name)
+        if name and keeps_eligible(image):
+            _check_min_isr(changed, image.configs.get((ResourceType.BROKER, name), NOTHING))
+        check_broker_configs(result, changed, for_all=not name, takes_unknown=one.replace_all)
+        if not _CLEANER.isdisjoint(changed):
+            threads, size = (
+                int(result.get(each) or broker.get(each))
+                for each in ("log.cleaner.threads", "log.cleaner.dedupe.buffer.size")
+            )
+            check_cleaner(threads, size)
+
+
+def _check_min_isr(changed: Mapping[str, str | None], current: Mapping[str, str]) -> None:
+    """Refuse one for a single broker, as Kafka does: the leader, which decides what is committed, and the
+    controller, which decides who is eligible, must not differ in it (KIP-966)."""
+    value = changed.get(MIN_ISR)
+    if value is not None and value != current.get(MIN_ISR):
+        raise Refusal(
+            ErrorCode.INVALID_CONFIG, f"Broker-level {MIN_ISR} cannot be altered while ELR is enabled."
+        )
 
 
 def _check_broker_name(image: Image, name: str) -> None:

@@ -9,7 +9,7 @@ presence.py.
 import asyncio
 import logging
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from moldau.controller.adoption import FoundTopic, adopt_topics
@@ -25,11 +25,14 @@ from moldau.controller.delegation_tokens import (
     renew_token,
 )
 from moldau.controller.election import ElectionType, Results, elect_leaders
-from moldau.controller.in_sync import Rules
+from moldau.controller.features import update_features
+from moldau.controller.in_sync import NONE_ELIGIBLE, Rules
 from moldau.controller.internal import auto_topic
+from moldau.controller.log_ends import LogEndReports
 from moldau.controller.loop import DecisionLoop
 from moldau.controller.membership import review_eligible
 from moldau.controller.partitions import AlterPartition, MorePartitions, alter_partitions, create_partitions
+from moldau.controller.policies import Policies, Verdicts
 from moldau.controller.presence import Presence
 from moldau.controller.reassignment import Move, reassign
 from moldau.controller.rebalancing import Rebalancing
@@ -51,13 +54,14 @@ from moldau.core.slow_lane import SlowLane, all_steps
 from moldau.core.timers import LoopTimers, Timers
 from moldau.metadata.changes import Change, ClusterCreated, FeatureLevelChanged, ProducerIdsAllocated
 from moldau.metadata.configs import effective_broker_settings, topic_settings
+from moldau.metadata.features import keeps_eligible
 from moldau.metadata.image import (
     INTERNAL_TOPICS,
     TRANSACTION_STATE_TOPIC,
     Image,
     PartitionState,
 )
-from moldau.metadata.levels import LEVEL_MAX, LEVELS, complaint
+from moldau.metadata.levels import LEVEL_MAX, LEVELS, LOG_ENDS_LEVEL, complaint
 from moldau.metadata.store import (
     NO_BROKER_EPOCH,
     Event,
@@ -100,8 +104,10 @@ class Controller:
         lane: SlowLane | None = None,
         timers: Timers | None = None,
         clock: Clock | None = None,
+        policies: Policies | None = None,
     ) -> None:
         """`clock`: for the end of delegation tokens, which without it stay until they are removed."""
+        self._policies = policies
         self.node_id = node_id
         self.view = view
         self.static_settings = static_settings
@@ -123,6 +129,7 @@ class Controller:
         self._presence.on_seat = seat_changed
         self.token_signer = TokenSigner(static_settings.broker.delegation_token_secret_key)
         self._shutdown: ControlledShutdown | None = None
+        self.log_ends = LogEndReports(node_id, self._loop, lambda: self._presence.timers)
         self._losses = LossReports(node_id, self._loop, self._rules, lambda: self._presence.timers)
         self.uncreated: dict[str, str] = {}
         """Internal topics that could not be made, and the cause that was logged."""
@@ -142,7 +149,11 @@ class Controller:
 
     def _rules_in(self, image: Image, topic: str) -> Rules:
         settings = topic_settings(image, self.static_settings.broker, topic)
-        return Rules(settings.min_insync_replicas, settings.unclean_leader_election_enable)
+        return Rules(
+            settings.min_insync_replicas if keeps_eligible(image) else NONE_ELIGIBLE,
+            settings.unclean_leader_election_enable,
+            image.level >= LOG_ENDS_LEVEL,
+        )
 
     # Starting and stopping
 
@@ -185,27 +196,30 @@ class Controller:
             return []
         return await self._decide(lambda image: adopt_topics(image, found, self.node_id, next_producer_id))
 
+    def call_when_registered(self, registered: Callable[[Sequence[int]], Awaitable[None]]) -> None:
+        """Call this after each registration, with the broker epochs since which the logs are complete."""
+        self._presence.on_registered = registered
+
     async def register(
         self,
         endpoints: Mapping[str, tuple[str, int]],
         rack: str | None = None,
-        previous_broker_epoch: int = NO_BROKER_EPOCH,
+        complete_since: Sequence[int] = (),
         directories: Sequence[str] = (),
     ) -> int:
         """Register this broker with these endpoints (by listener name), and keep it registered; returns its
-        broker epoch once the image has it. `previous_broker_epoch`: that before the restart, if the stop was
-        clean. `directories`: the ids of its log directories.
+        broker epoch once the image has it. `complete_since`: broker epochs of earlier processes since which
+        the logs have lost nothing. `directories`: the ids of its log directories.
         """
         broker = Registration(
             self.node_id,
             endpoints,
             rack,
-            previous_broker_epoch,
             levels=LEVELS,
             directories=tuple(directories),
         )
         limit_ms = self.static_settings.broker.initial_broker_registration_timeout_ms
-        epoch = await self._presence.join(self._loop, broker, limit_ms)
+        epoch = await self._presence.join(self._loop, broker, limit_ms, complete_since=complete_since)
         if (
             self.in_cluster
             and self.view.image.level < LEVEL_MAX
@@ -238,6 +252,10 @@ class Controller:
         if len(self.view.image.brokers) > 1:
             self._losses.report(offline)
 
+    def replica_made_again(self, topic: str, index: int) -> None:
+        """This replica of this broker was offline because its log is missing, and follows from now on."""
+        self._losses.made_again(topic, index)
+
     async def shut_down(self) -> None:
         """Hand this broker's leaderships over before it stops (controlled.shutdown.enable), as far as that is
         possible in limited time.
@@ -269,6 +287,7 @@ class Controller:
     async def close(self) -> None:
         """Finish the append in flight, and close the store."""
         self._losses.stop()
+        self.log_ends.stop()
         await self._presence.close()
         self.view.close()
         await self._store.close()
@@ -304,21 +323,39 @@ class Controller:
         limit: MutationLimit | None = None,
     ) -> list[TopicResult]:
         """Create topics; a result for each name, in the order asked. `limit`: the client's quota."""
-        return await self._decide_for_user(
-            lambda image: create_topics(
-                image, asked, self.settings, self._random, None if validate_only else limit
+        charged = None if validate_only else limit
+
+        def failed(failure: Outcome) -> list[TopicResult]:
+            return [TopicResult(name, failure) for name in dict.fromkeys(topic.name for topic in asked)]
+
+        return await self._with_verdicts(
+            lambda verdicts: self._decide_for_user(
+                lambda image: create_topics(image, asked, self.settings, self._random, charged, verdicts),
+                failed,
+                validate_only=validate_only,
             ),
-            lambda failure: [TopicResult(name, failure) for name in dict.fromkeys(t.name for t in asked)],
-            validate_only=validate_only,
+            failed,
         )
+
+    async def _with_verdicts(
+        self, decide: Callable[[Verdicts | None], Awaitable[R]], failed: Callable[[Outcome], R]
+    ) -> R:
+        """Make a decision, with what the user's policies say, if there are any."""
+        return await (decide(None) if self._policies is None else self._policies.decide(decide, failed))
 
     async def auto_create_topics(
         self, names: Sequence[str], limit: MutationLimit | None = None
     ) -> list[TopicResult]:
         """Create missing topics with default counts; internal ones by their own settings."""
-        results = await self._decide(
-            lambda image: self._auto_create(image, names, limit),
-            lambda failure: [TopicResult(name, failure) for name in names],
+
+        def failed(failure: Outcome) -> list[TopicResult]:
+            return [TopicResult(name, failure) for name in names]
+
+        results = await self._with_verdicts(
+            lambda verdicts: self._decide(
+                lambda image: self._auto_create(image, names, limit, verdicts), failed
+            ),
+            failed,
         )
         for result in results:
             if result.name in INTERNAL_TOPICS:
@@ -339,14 +376,18 @@ class Controller:
             log.error("%s cannot be created, so %s do not work: %s", name, kind, cause)
 
     def _auto_create(
-        self, image: Image, names: Sequence[str], limit: MutationLimit | None
+        self,
+        image: Image,
+        names: Sequence[str],
+        limit: MutationLimit | None,
+        verdicts: Verdicts | None,
     ) -> Steps[list[TopicResult]]:
         settings = self.settings
         asked = []
         for name in names:
             asked.append(auto_topic(image, name, settings, in_cluster=self.in_cluster))
             yield
-        return (yield from create_topics(image, asked, settings, self._random, limit))
+        return (yield from create_topics(image, asked, settings, self._random, limit, verdicts))
 
     async def delete_topics(
         self,
@@ -391,10 +432,15 @@ class Controller:
         self, asked: Sequence[AlterResource], *, validate_only: bool = False
     ) -> list[tuple[AlterResource, Outcome]]:
         """Change settings of topics, brokers and groups."""
-        return await self._decide_for_user(
-            lambda image: self._alter_configs(image, asked),
-            lambda failure: [(one, failure) for one in asked],
-            validate_only=validate_only,
+
+        def failed(failure: Outcome) -> list[tuple[AlterResource, Outcome]]:
+            return [(one, failure) for one in asked]
+
+        return await self._with_verdicts(
+            lambda verdicts: self._decide_for_user(
+                lambda image: self._alter_configs(image, asked, verdicts), failed, validate_only=validate_only
+            ),
+            failed,
         )
 
     async def alter_scram_users(self, asked: "Sequence[ScramAlteration]") -> list[tuple[str, Outcome]]:
@@ -419,9 +465,9 @@ class Controller:
         )
 
     def _alter_configs(
-        self, image: Image, asked: Sequence[AlterResource]
+        self, image: Image, asked: Sequence[AlterResource], verdicts: Verdicts | None
     ) -> Steps[list[tuple[AlterResource, Outcome]]]:
-        decision = yield from alter_configs(image, asked, self.settings)
+        decision = yield from alter_configs(image, asked, self.settings, verdicts)
         return (yield from review_eligible(image, decision, self._rules_in))
 
     async def create_delegation_token(self, asked: NewToken, now_ms: int) -> CreatedToken:
@@ -507,6 +553,22 @@ class Controller:
         )
         if not (outcome.failed or validate_only or level == before):
             log.info("the metadata level is %d, it was %d", level, before)
+        return outcome
+
+    async def update_features(self, levels: Mapping[str, int], *, validate_only: bool = False) -> Outcome:
+        """Give features these levels, Moldau's metadata level among them: all, or none."""
+        before = self.view.image
+        outcome = await self._decide_for_user(
+            lambda image: update_features(image, levels, self._presence.live),
+            lambda failure: failure,
+            validate_only=validate_only,
+        )
+        if not (outcome.failed or validate_only):
+            log.info(
+                "levels of features: %s (the metadata level was %d)",
+                ", ".join(f"{name}={level}" for name, level in levels.items()),
+                before.level,
+            )
         return outcome
 
     async def reassign(

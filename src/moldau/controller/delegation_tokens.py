@@ -39,10 +39,10 @@ class CreatedToken(NamedTuple):
 
 
 class Prolonged(NamedTuple):
-    """When a token expires now; NO_TIMESTAMP if nothing was done."""
+    """When a token expires now; 0 if nothing was done (as in Kafka: decoders of times refuse -1)."""
 
     outcome: Outcome
-    expires_ms: int = NO_TIMESTAMP
+    expires_ms: int = 0
 
 
 def create_token(

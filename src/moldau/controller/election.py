@@ -4,12 +4,13 @@ An unclean election (any replica that lives) is a choice of losing records over 
 only where the topic allows it or an administrator asks for it. Who may lead is decided in in_sync.py.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from enum import IntEnum
 
 from moldau.controller.decision import DONE, Decision, Outcome, Steps
 from moldau.controller.entries import Entries
 from moldau.controller.in_sync import best_leader, with_leader
+from moldau.controller.log_ends import ToldOfTopic, told_ends, valid_ends
 from moldau.controller.membership import RulesOf, default_rules
 from moldau.controller.reassignment_rules import completed
 from moldau.metadata.image import NO_LEADER, Image, PartitionState
@@ -35,6 +36,7 @@ def elect_leaders(
     """Elect for the partitions asked for, or for all (None): then those without need are left out of the
     answer."""
     live = {broker.node_id for broker in image.active_brokers()}
+    told = told_ends(image)
     moved = Entries()
     results: Results = {}
     wanted = asked
@@ -44,7 +46,7 @@ def elect_leaders(
         rows: dict[int, PartitionState] = {}
         for index in indexes:
             yield
-            outcome, elected = _elect(image, kind, topic, index, live, rules)
+            outcome, elected = _elect(image, kind, topic, index, live, rules, told)
             if elected is not None:
                 rows[index] = elected
             if asked is not None or outcome.error_code is not ErrorCode.ELECTION_NOT_NEEDED:
@@ -55,7 +57,13 @@ def elect_leaders(
 
 
 def _elect(
-    image: Image, kind: ElectionType, topic: str, index: int, live: Collection[int], rules: RulesOf
+    image: Image,
+    kind: ElectionType,
+    topic: str,
+    index: int,
+    live: Collection[int],
+    rules: RulesOf,
+    told: Mapping[bytes, ToldOfTopic],
 ) -> tuple[Outcome, PartitionState | None]:
     known = image.topics.get(topic)
     if known is None:
@@ -76,7 +84,8 @@ def _elect(
         return DONE, with_leader(state, preferred, rules(topic).min_isr)
     if state.leader != NO_LEADER:
         return Outcome(ErrorCode.ELECTION_NOT_NEEDED, "The partition has a leader."), None
-    leader = best_leader(state, live, unclean=True)
+    ends = valid_ends(state, told.get(known.topic_id, {}).get(index))
+    leader = best_leader(state, live, unclean=True, ends=ends)
     if leader == NO_LEADER:
         return Outcome(
             ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE, "No replica of the partition is alive."

@@ -15,8 +15,9 @@ epoch for who leads on after a restart, and the registrations that call for it) 
 
 A replica whose log is offline (`BrokerState.offline`) counts as lost, on a broker that is gone.
 
-A broker stopped cleanly if its registration's previous broker epoch is the one in the image. Any other may
-have lost the end of its logs (KIP-966).
+A broker's last stop took nothing from its logs (a clean one, or the death of the process alone, see
+log/run_marks.py) if its registration's previous broker epoch is the one in the image. Any other may have lost
+the end of its logs (KIP-966).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -24,7 +25,8 @@ from typing import NamedTuple, TypeVar
 
 from moldau.controller.decision import Decision, Steps
 from moldau.controller.entries import Entries
-from moldau.controller.in_sync import Rules, after_brokers, with_in_sync
+from moldau.controller.in_sync import LogEnds, Rules, after_brokers, with_in_sync
+from moldau.controller.log_ends import ToldOfTopic, told_ends, valid_ends
 from moldau.controller.reassignment_rules import completed
 from moldau.metadata.changes import (
     BrokerFenced,
@@ -78,6 +80,8 @@ class _Brokers(NamedTuple):
     leaving: frozenset[int]
     offline: Mapping[bytes, Mapping[int, frozenset[int]]]
     changes: list[Change]
+    told: Mapping[bytes, ToldOfTopic]
+    """Where doubtful replicas end, of live brokers that have not restarted."""
 
 
 def take_seat(
@@ -104,6 +108,7 @@ def brokers_changed(image: Image, live: Mapping[int, Registration], rules: Rules
         again: list[tuple[int, PartitionState]] = []
         topic_rules: Rules | None = None
         offline = brokers.offline.get(topic.topic_id, {})
+        told = brokers.told.get(topic.topic_id, {})
         for index, state in enumerate(topic.partitions):
             if index % _AT_ONCE == _AT_ONCE - 1:
                 yield
@@ -119,7 +124,8 @@ def brokers_changed(image: Image, live: Mapping[int, Registration], rules: Rules
             if not _concerned(state, brokers) and index not in offline:
                 continue
             topic_rules = topic_rules or rules(name)
-            after = _after(state, brokers, topic_rules, offline.get(index))
+            ends = valid_ends(state, told.get(index))
+            after = _after(state, brokers, topic_rules, offline.get(index), ends)
             if after is state:
                 continue
             after = completed(after, brokers.live - brokers.leaving, topic_rules)
@@ -141,12 +147,12 @@ def brokers_changed(image: Image, live: Mapping[int, Registration], rules: Rules
 
 
 def _after(
-    state: PartitionState, brokers: _Brokers, rules: Rules, offline: frozenset[int] | None
+    state: PartitionState, brokers: _Brokers, rules: Rules, offline: frozenset[int] | None, ends: LogEnds
 ) -> PartitionState:
     live, lost = brokers.live, brokers.lost
     if offline:
         live, lost = live - offline, lost | offline
-    return after_brokers(state, live, brokers.restarted, lost, rules, brokers.leaving)
+    return after_brokers(state, live, brokers.restarted, lost, rules, brokers.leaving, ends)
 
 
 def review_eligible(image: Image, decision: Decision[R], rules: RulesIn) -> Steps[R]:
@@ -187,7 +193,13 @@ def _compare(image: Image, live: Mapping[int, Registration]) -> _Brokers:
             changes.append(BrokerFenced(known.node_id, True))
     leaving = {node for node, known in image.brokers.items() if known.shutting_down and node not in restarted}
     return _Brokers(
-        frozenset(live), frozenset(restarted), frozenset(lost), frozenset(leaving), _offline(image), changes
+        frozenset(live),
+        frozenset(restarted),
+        frozenset(lost),
+        frozenset(leaving),
+        _offline(image),
+        changes,
+        told_ends(image, but=restarted),
     )
 
 

@@ -14,13 +14,13 @@ Failures are logged and retried after a pause.
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from moldau.controller.decision import Steps
 from moldau.controller.loop import DecisionLoop
 from moldau.controller.membership import Followed, RulesOf, brokers_changed, take_seat
 from moldau.core.timers import TimerHandle, Timers
-from moldau.metadata.changes import Change, ConfigsChanged
+from moldau.metadata.changes import Change, ConfigsChanged, FeatureChanged, LogEndsTold
 from moldau.metadata.image import Image
 from moldau.metadata.store import (
     NO_BROKER_EPOCH,
@@ -60,6 +60,8 @@ class Presence:
         """Called when this broker becomes the controller, and (with None) when it is no longer."""
         self.broker_epoch: int | None = None
         """The broker epoch of the present registration; None while there is none."""
+        self.on_registered: Callable[[Sequence[int]], Awaitable[None]] = _nothing
+        """Called with the broker epochs since which the logs are complete, after each registration."""
         self._complete_since: list[int] = []
         """Broker epochs since which the logs here have lost nothing: this process's, and that before a stop.
         """
@@ -78,16 +80,23 @@ class Presence:
         self._refused = ""
         self._closing = False
 
-    async def join(self, loop: DecisionLoop, registration: Registration, limit_ms: float = 60_000) -> int:
-        """Register, and stay registered; returns the broker epoch once the image has it.
+    async def join(
+        self,
+        loop: DecisionLoop,
+        registration: Registration,
+        limit_ms: float = 60_000,
+        *,
+        complete_since: Sequence[int] = (),
+    ) -> int:
+        """Register, and stay registered; returns the broker epoch once the image has it. `complete_since`:
+        broker epochs of earlier processes since which the logs have lost nothing.
 
         Raises what the store raises when it refuses (MetadataStoreError, OSError). While the node id is in
         use (after a crash, until the former session has ended) it waits, for `limit_ms` at most.
         """
         self._loop = loop
         self._registration = registration
-        if registration.previous_broker_epoch != NO_BROKER_EPOCH:
-            self._complete_since.append(registration.previous_broker_epoch)
+        self._complete_since += complete_since
         self._joined = asyncio.get_running_loop().create_future()
         self._limit_ms = limit_ms
         self._wake()
@@ -207,13 +216,17 @@ class Presence:
             self.controller_epoch, self._decided_on = held, None
         if self.controller_epoch is not None and self._decided_on is not self._live:
             live, before = self._live, self._view.image
-            # The other brokers must not wait for the disks of this one.
-            followed = await self._loop.decide(
-                lambda image: self._decide(image, live),
-                controller_epoch=self.controller_epoch,
-                in_step=False,
-            )
-            self._decided_on = live
+            self._decided_on = live  # before: what comes meanwhile may have come too late for this decision
+            try:
+                # The other brokers must not wait for the disks of this one.
+                followed = await self._loop.decide(
+                    lambda image: self._decide(image, live),
+                    controller_epoch=self.controller_epoch,
+                    in_step=False,
+                )
+            except BaseException:
+                self._decided_on = None
+                raise
             self._tell(followed, before)
         self._look_whether_joined()
 
@@ -261,6 +274,7 @@ class Presence:
         self.broker_epoch = epoch
         self._complete_since.append(epoch)
         self._seat_sought = True
+        await self.on_registered(tuple(self._complete_since))
         return True
 
     def _look_whether_joined(self) -> None:
@@ -272,5 +286,13 @@ class Presence:
             joined.set_result(epoch)
 
 
+async def _nothing(complete_since: Sequence[int]) -> None:
+    """Nobody keeps them."""
+
+
 def _concerns_leaders(change: Change) -> bool:
+    if isinstance(change, LogEndsTold):
+        return bool(change.ends)
+    if isinstance(change, FeatureChanged):
+        return True
     return isinstance(change, ConfigsChanged) and any(name in change.values for name in _SETTINGS_OF_LEADERS)

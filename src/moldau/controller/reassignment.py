@@ -86,7 +86,7 @@ def _target(
     if not allow_factor_change and len(replicas) != present:
         raise Refusal(
             ErrorCode.INVALID_REPLICATION_FACTOR,
-            f"The replication factor of {name}-{index} would change from {present} to {len(replicas)}.",
+            f"The replication factor is changed from {present} to {len(replicas)}",
         )
     return tuple(replicas)
 

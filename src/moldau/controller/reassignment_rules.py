@@ -1,7 +1,7 @@
 """The rules of a reassignment, for one partition: its replicas change, in order or number (KIP-455).
 
     replicas 1 2 3, to become 3 4
-    asked       replicas 1 2 3 4, original 1 2 3, target 3 4     4 follows the leader and catches up
+    asked       replicas 3 4 1 2, original 1 2 3, target 3 4     4 follows the leader and catches up
     completed   replicas 3 4                                     once 3 and 4 are in sync
     cancelled   replicas 1 2 3                                   4 is removed
 
@@ -10,9 +10,9 @@ append that brings the last target replica into sync, and at once where nothing 
 the original replicas stay, and `min.insync.replicas` counts as if there were only those. A leader outside the
 target is replaced with the completion. A new target replaces the former one; the original stays.
 
-Invariants: replicas are removed only if an in-sync or eligible one remains (both have every committed record)
-and the partition keeps a leader. The leader epoch rises whenever a replica is removed: a fetch that it sent
-before must not count for it once it is added again, with an empty log.
+Invariants: replicas are removed only if an in-sync or eligible one remains (both have every committed
+record), or all doubtful ones do, and the partition keeps a leader. The leader epoch rises whenever a replica
+is removed: a fetch that it sent before must not count for it once it is added again, with an empty log.
 
 Called from reassignment.py (requests) and wherever in-sync sets are decided (partitions.py, membership.py,
 election.py). Not here: catching up (replication/), removal of folders (replication/manager.py), throttles.
@@ -36,8 +36,8 @@ def with_target(
     if target == original:  # a cancellation, also where the replicas were named
         changed = state._replace(replicas=original, original=(), target=())
     else:
-        adding = tuple(node for node in target if node not in original)
-        changed = state._replace(replicas=original + adding, original=original, target=target)
+        removing = tuple(sorted(node for node in original if node not in target))
+        changed = state._replace(replicas=target + removing, original=original, target=target)
     after = _without_removed(state, changed, live, rules)
     return None if after is None else _numbered(completed(after, live, rules), state)
 
@@ -62,8 +62,13 @@ def _without_removed(
         return after
     isr = tuple(node for node in before.isr if node in kept)
     elr = tuple(node for node in before.elr if node in kept)
+    doubtful = tuple(node for node in before.doubtful if node in kept)
+    if doubtful != before.doubtful and not (isr or elr or rules.unclean):
+        return None  # the one that is removed may have the longest log
     leader = before.leader if before.leader in kept else NO_LEADER
-    after = with_in_sync(after._replace(leader=leader, isr=isr, elr=elr), isr, rules.min_isr)
+    after = with_in_sync(
+        after._replace(leader=leader, isr=isr, elr=elr, doubtful=doubtful), isr, rules.min_isr
+    )
     leader = best_leader(after, live, unclean=rules.unclean and not isr and not elr)
     if leader == NO_LEADER and (before.leader != NO_LEADER or not (isr or elr)):
         return None

@@ -13,7 +13,8 @@ the place of a full one:
               nobody else has all: the replica neither leads nor is in sync, and there may be no leader, until
               the directory is back, or an administrator asks for an unclean election
 
-`ReplicasOffline` holds the second kind, so that every later election knows. A partition with one replica is
+`ReplicasOffline` holds the second kind, so that every later election knows. A replica whose log is missing is
+made again, empty, as soon as another one leads; it is offline no more then. A partition with one replica is
 left alone: nobody else could lead it.
 
 Not here: finding them (replication/losses.py), brokers whose stop was not clean (membership.py).
@@ -21,7 +22,7 @@ Not here: finding them (replication/losses.py), brokers whose stop was not clean
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 
 from moldau.controller.decision import Decision, Steps
 from moldau.controller.entries import Entries
@@ -44,10 +45,17 @@ Replicas = Collection[tuple[str, int]]
 
 
 def replicas_lost(
-    image: Image, node_id: int, lost: Replicas, offline: Replicas, rules: RulesOf, *, complete: bool
+    image: Image,
+    node_id: int,
+    lost: Replicas,
+    offline: Replicas,
+    rules: RulesOf,
+    *,
+    complete: bool,
+    made_again: Replicas = (),
 ) -> Steps[int]:
     """Decide on replicas of broker `node_id`; answers how many partitions changed. `complete`: `offline` are
-    all that are offline, else they are further ones.
+    all that are offline, else they are further ones, and those `made_again` are no longer.
     """
     broker = image.brokers.get(node_id)
     if broker is None:
@@ -58,7 +66,10 @@ def replicas_lost(
     for name, index in offline:
         if name in image.topics:
             found.setdefault(image.topics[name].topic_id, set()).add(index)
-    now = {topic_id: tuple(sorted(found[topic_id])) for topic_id in sorted(found)}
+    for name, index in made_again:
+        if name in image.topics:
+            found.get(image.topics[name].topic_id, set()).discard(index)
+    now = {topic_id: tuple(sorted(found[topic_id])) for topic_id in sorted(found) if found[topic_id]}
     told = image.level >= CLUSTER_LEVEL and now != dict(broker.offline)
     able = image.active_brokers()
     moved, count = Entries(), 0
@@ -91,7 +102,8 @@ def replicas_lost(
 
 
 class LossReports:
-    """Reports replicas that went offline while the broker runs, until the metadata has it."""
+    """Reports replicas that went offline while the broker runs, or were made again, until the metadata has
+    it."""
 
     def __init__(
         self, node_id: int, loop: DecisionLoop, rules: RulesOf, timers: Callable[[], Timers | None]
@@ -100,13 +112,18 @@ class LossReports:
         self._loop = loop
         self._rules = rules
         self._timers = timers
-        self._due: set[tuple[str, int]] = set()
+        self._due: dict[tuple[str, int], bool] = {}  # whether it is offline
         self._task: asyncio.Task[None] | None = None
         self._retry: TimerHandle | None = None
 
     def report(self, offline: Replicas) -> None:
         """These replicas of this broker are offline."""
-        self._due.update(offline)
+        self._due.update(dict.fromkeys(offline, True))
+        self._begin()
+
+    def made_again(self, topic: str, index: int) -> None:
+        """This replica, which was offline, is empty and follows."""
+        self._due[topic, index] = False
         self._begin()
 
     def stop(self) -> None:
@@ -124,14 +141,12 @@ class LossReports:
     async def _report(self) -> None:
         try:
             while self._due:
-                due = frozenset(self._due)
-                count = await self._loop.decide(
-                    lambda image, due=due: replicas_lost(  # type: ignore[misc]
-                        image, self._node_id, (), due, self._rules, complete=False
-                    )
-                )
-                self._due -= due
-                log.warning("%d replicas here are offline: %d partitions changed for it", len(due), count)
+                due = dict(self._due)
+                count = await self._loop.decide(lambda image, due=due: self._decide(image, due))  # type: ignore[misc]
+                self._due = {key: now for key, now in self._due.items() if due.get(key) is not now}
+                offline = sum(due.values())
+                if offline:
+                    log.warning("%d replicas here are offline: %d partitions changed for it", offline, count)
         except (NoSession, OutcomeUnknown, OSError) as error:
             self._try_later(error)
         except Exception as error:
@@ -139,6 +154,11 @@ class LossReports:
             self._try_later(error)
         finally:
             self._task = None
+
+    def _decide(self, image: Image, due: Mapping[tuple[str, int], bool]) -> Steps[int]:
+        offline = [key for key, is_offline in due.items() if is_offline]
+        again = [key for key, is_offline in due.items() if not is_offline]
+        return replicas_lost(image, self._node_id, (), offline, self._rules, complete=False, made_again=again)
 
     def _try_later(self, error: Exception) -> None:
         timers = self._timers()

@@ -21,6 +21,7 @@ from moldau.controller.decision import (
 )
 from moldau.controller.names import METADATA_TOPIC, CollisionIndex, check_name
 from moldau.controller.placement import Placing, place
+from moldau.controller.policies import Verdicts, complete
 from moldau.core.ids import ZERO_UUID, random_uuid
 from moldau.core.settings.broker import BrokerSettings
 from moldau.metadata.changes import Change, ConfigsChanged, TopicCreated, TopicDeleted
@@ -59,9 +60,10 @@ def create_topics(
     settings: BrokerSettings,
     source: random.Random,
     limit: MutationLimit | None = None,
+    verdicts: Verdicts | None = None,
 ) -> Steps[list[TopicResult]]:
     """Decide on new topics. `settings`: the effective ones of the broker, for the defaults. `limit`: the
-    client's quota."""
+    client's quota. `verdicts`: what policies say; Unasked, if they have not been asked yet."""
     if sum(_wanted_partitions(topic, settings) for topic in asked) > RECORDS_MAX:
         outcome = Outcome(ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request.")
         return _refused(asked, outcome)
@@ -77,8 +79,9 @@ def create_topics(
             results[topic.name] = TopicResult(topic.name, outcome)
             continue
         try:
-            created, configs = yield from _create(image, topic, settings, source, collisions)
-            check_mutation(limit, topic.name, len(created.partitions))
+            created, configs = yield from _create(image, topic, settings, source, collisions, verdicts)
+            if not (verdicts and verdicts.open):
+                check_mutation(limit, topic.name, len(created.partitions))
         except Refusal as refusal:
             results[topic.name] = TopicResult(topic.name, refusal.outcome)
             continue
@@ -95,7 +98,10 @@ def create_topics(
             len(created.partitions[0].replicas),
             configs,
         )
-    return _refused(asked, TOO_LARGE) if records > RECORDS_MAX else Decision(changes, list(results.values()))
+    if records > RECORDS_MAX:
+        return _refused(asked, TOO_LARGE)
+    complete(verdicts)
+    return Decision(changes, list(results.values()))
 
 
 def _refused(asked: Sequence[NewTopic], outcome: Outcome) -> Decision[list[TopicResult]]:
@@ -110,7 +116,12 @@ def _wanted_partitions(topic: NewTopic, settings: BrokerSettings) -> int:
 
 
 def _create(
-    image: Image, topic: NewTopic, settings: BrokerSettings, source: random.Random, collisions: CollisionIndex
+    image: Image,
+    topic: NewTopic,
+    settings: BrokerSettings,
+    source: random.Random,
+    collisions: CollisionIndex,
+    verdicts: Verdicts | None,
 ) -> Generator[None, None, tuple[TopicCreated, dict[str, str]]]:
     if topic.name == METADATA_TOPIC:
         raise Refusal(
@@ -121,11 +132,23 @@ def _create(
         raise Refusal(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{topic.name}' already exists.")
     collisions.check(topic.name)
     configs = checked_topic_configs(topic.configs)
+    if verdicts is not None and topic.configs:
+        verdicts.about_configs("topic", topic.name, topic.configs)
     placed = yield from (
         _assigned(image, topic) if topic.assignments else _placed(image, topic, settings, source)
     )
+    if verdicts is not None:
+        _ask_about(topic, placed, verdicts)
     partitions = yield from fresh_partitions(image, placed)
     return TopicCreated(topic.name, random_uuid(source), partitions), configs
+
+
+def _ask_about(topic: NewTopic, placed: Sequence[Sequence[int]], verdicts: Verdicts) -> None:
+    """Refusal: a policy forbids the topic."""
+    if topic.assignments:
+        verdicts.about_topic(topic.name, None, None, dict(enumerate(placed)), topic.configs)
+    else:
+        verdicts.about_topic(topic.name, len(placed), len(placed[0]), None, topic.configs)
 
 
 def _assigned(image: Image, topic: NewTopic) -> Placing:

@@ -6,7 +6,8 @@ A kernel is an extension module beside a Python module that defines the interfac
 
 import os
 from importlib import import_module
-from importlib.util import find_spec
+from importlib.machinery import PathFinder
+from pathlib import Path
 from typing import Any
 
 KERNELS = (
@@ -45,4 +46,13 @@ def missing() -> list[str]:
     """The kernels that are not used: not compiled, or ruled out by the environment."""
     if ruled_out():
         return list(KERNELS)
-    return [name for name in KERNELS if find_spec(name) is None]
+    return [name for name in KERNELS if not _is_built(name)]
+
+
+def _is_built(name: str) -> bool:
+    """Whether the extension module lies beside its twin. The package around it is not imported: it may need
+    libraries that are not installed.
+    """
+    _, *packages, _ = name.split(".")
+    folder = Path(__file__).parents[1].joinpath(*packages)
+    return PathFinder.find_spec(name, [str(folder)]) is not None

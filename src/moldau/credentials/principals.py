@@ -6,13 +6,19 @@ The first rule whose pattern matches the whole name (RFC 2253: CN=alice,OU=shop,
 the result lower or upper case. DEFAULT takes the name as it is. The connection of a client whose name no rule
 takes is refused.
 
+Patterns run in RE2 (core/patterns.py): a name is chosen by whoever has the certificate. Java's look-ahead and
+back-references within a pattern are refused at the start.
+
 Rules are separated by commas; a slash in a pattern or replacement is written with a backslash in front.
 """
 
 import re
 from dataclasses import dataclass
 
+from moldau.core.patterns import Match, Pattern, PatternError, compile_pattern
+
 _RULE = re.compile(r"(DEFAULT)|RULE:((?:\\.|[^\\/])*)/((?:\\.|[^\\/])*)/([LU]?)")
+_SEPARATOR = re.compile(r"\s*(,|\n|$)\s*")
 _REPLACEMENT = re.compile(r"\\(.)|\$(\d+)|\$\{(\w+)\}", re.DOTALL)
 
 
@@ -22,7 +28,7 @@ class MappingError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class _Rule:
-    pattern: re.Pattern[str] | None  # None: DEFAULT
+    pattern: Pattern | None  # None: DEFAULT
     replacement: str = ""
     case: str = ""
 
@@ -31,12 +37,11 @@ class _Rule:
             return name
         if self.pattern.fullmatch(name) is None:
             return None
-        mapped = self.pattern.sub(self._expand, name)
+        groups = self.pattern.groups
+        mapped = self.pattern.sub(lambda match: self._expand(match, groups), name)
         return {"L": mapped.lower, "U": mapped.upper}.get(self.case, lambda: mapped)()
 
-    def _expand(self, match: re.Match[str]) -> str:
-        groups = match.re.groups
-
+    def _expand(self, match: Match, groups: int) -> str:
         def part(found: re.Match[str]) -> str:
             escaped, digits, named = found.groups()
             if escaped is not None:
@@ -77,7 +82,7 @@ def _parse(rules: str) -> list[_Rule]:
             raise _invalid(rules[at:])
         default, pattern, replacement, case = match.groups()
         found.append(_Rule(None) if default else _rule(pattern, replacement, case))
-        after = re.compile(r"\s*(,|\n|$)\s*").match(rules, match.end())
+        after = _SEPARATOR.match(rules, match.end())
         if after is None:
             raise _invalid(rules[match.start() :])
         at = after.end() if after.end() > match.start() else len(rules)
@@ -86,11 +91,15 @@ def _parse(rules: str) -> list[_Rule]:
 
 def _rule(pattern: str, replacement: str, case: str) -> _Rule:
     try:
-        return _Rule(re.compile(pattern), replacement, case)
-    except re.error as error:
+        compiled = compile_pattern(pattern)
+    except PatternError as error:
         raise MappingError(
             f"ssl.principal.mapping.rules: the pattern {pattern} cannot be read: {error}"
         ) from None
+    for _, _, named in _REPLACEMENT.findall(replacement):
+        if named and named not in compiled.groupindex:
+            raise MappingError(f"ssl.principal.mapping.rules: the pattern {pattern} has no group {named}")
+    return _Rule(compiled, replacement, case)
 
 
 def _invalid(rest: str) -> MappingError:

@@ -16,6 +16,7 @@ from types import TracebackType
 from typing import Self
 
 from moldau.ensemble.installation import EnsembleError
+from moldau.ensemble.login import Login
 from moldau.ensemble.server import START_TIMEOUT_SECONDS, Ports, ZooKeeperServer, free_ports
 
 COUNTS = (1, 3, 5)
@@ -38,6 +39,7 @@ class Ensemble:
         syncs: bool = True,
         settings: Mapping[str, str] | None = None,
         home: str | None = None,
+        login: Login | None = None,
     ) -> None:
         if count not in COUNTS:
             raise EnsembleError(f"a ZooKeeper ensemble has 1, 3 or 5 members, not {count}")
@@ -56,6 +58,7 @@ class Ensemble:
                 syncs=syncs,
                 settings=settings,
                 home=home,
+                login=login,
             )
             for number, each in enumerate(ports, start=1)
         ]

@@ -6,6 +6,7 @@
 
     folder/ zoo.cfg       written at each start
             data/         ZooKeeper's log and snapshots, and myid in an ensemble
+            jaas.conf     with a login: the user (login.py)
             zookeeper.log what the server says
 
 `start` returns when the server serves. In an ensemble no member serves before most of them run: `launch` all,
@@ -24,7 +25,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple, Self
 
+from moldau.ensemble import login as logins
 from moldau.ensemble.installation import EnsembleError, installation
+from moldau.ensemble.login import Login
 
 START_TIMEOUT_SECONDS = 120.0
 STOP_TIMEOUT_SECONDS = 15.0
@@ -90,6 +93,7 @@ class ZooKeeperServer:
     `tick_ms`: ZooKeeper's unit of time; sessions last from 2 to `session_ticks_max` ticks. `heap_mib`: Java's
     largest heap. `syncs`: whether a write is on the disk before it is acknowledged; only tests go without.
     `settings`: more lines for zoo.cfg, which win over those written here. `home`: an installed ZooKeeper.
+    `login`: what clients and members must log in as; its files are then readable by the owner only.
     """
 
     def __init__(
@@ -107,6 +111,7 @@ class ZooKeeperServer:
         settings: Mapping[str, str] | None = None,
         java_options: Sequence[str] = (),
         home: str | None = None,
+        login: Login | None = None,
     ) -> None:
         self.folder = Path(folder).absolute()
         self.ports = Ports(ports) if isinstance(ports, int) else ports
@@ -120,6 +125,7 @@ class ZooKeeperServer:
         self.settings = dict(settings or {})
         self._java_options = tuple(java_options)
         self._home = home
+        self.login = login
         self._child: subprocess.Popen[bytes] | None = None
 
     @property
@@ -165,6 +171,10 @@ class ZooKeeperServer:
         """Write the files that the server needs, and return its command line, for who starts it himself."""
         found = installation(self._home)
         (self.folder / "data").mkdir(parents=True, exist_ok=True)
+        secured: tuple[str, ...] = ()
+        if self.login is not None:
+            self.folder.chmod(0o700)
+            secured = logins.java_options(logins.write_users(self.folder, self.login))
         if self.members:
             (self.folder / "data" / "myid").write_text(f"{self.number}\n")
         configuration = self.folder / "zoo.cfg"
@@ -174,6 +184,7 @@ class ZooKeeperServer:
             f"-Xmx{self.heap_mib}m",
             *JAVA_OPTIONS,
             *(() if self.syncs else ("-Dzookeeper.forceSync=no",)),
+            *secured,
             *self._java_options,
             "-cp",
             found.class_path,
@@ -269,6 +280,8 @@ class ZooKeeperServer:
         if len(self.members) > 1:
             for number, ports in sorted(self.members.items()):
                 lines[f"server.{number}"] = f"{self.host}:{ports.peer}:{ports.election}"
+        if self.login is not None:
+            lines.update(logins.settings(is_member=len(self.members) > 1))
         lines.update(self.settings)
         return "".join(f"{name}={value}\n" for name, value in lines.items())
 

@@ -2,15 +2,16 @@
 
     v2  flexible
 
-The response leaves when the copying has begun; DescribeLogDirs tells how far it is. For a partition of the
-metadata that has no replica here yet, the directory is remembered for its creation (REPLICA_NOT_AVAILABLE, as
-in Kafka: tools ask for the directory first, and then for the reassignment). The client must have Alter on the
-cluster. Not here: the move itself
-(log/directory_moves.py).
+The response leaves when the copying has begun; DescribeLogDirs tells how far it is. For a partition that has
+no replica here yet, the directory is remembered for its creation, and the row is refused, as in Kafka: with
+REPLICA_NOT_AVAILABLE (tools ask for the directory first, and then for the reassignment), or with
+UNKNOWN_TOPIC_OR_PARTITION before there is such a topic. The client must have Alter on the cluster. Not here:
+the move itself (log/directory_moves.py).
 """
 
 from collections.abc import Generator
 
+from moldau.controller.names import name_complaint
 from moldau.handlers.broker import Broker, RequestContext
 from moldau.handlers.registry import handles
 from moldau.handlers.rights import may_on_cluster
@@ -56,10 +57,12 @@ def _move(broker: Broker, topic: str, index: int, directory: LogDirectory | None
     if directory is None:
         return ErrorCode.LOG_DIR_NOT_FOUND
     known = broker.metadata.image.topics.get(topic)
-    if known is None or not 0 <= index < len(known.partitions):
-        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if directory.offline:
         return ErrorCode.KAFKA_STORAGE_ERROR
+    if known is None or not 0 <= index < len(known.partitions):
+        if index >= 0 and name_complaint(topic) is None:
+            broker.log_manager.prefer(topic, index, directory)
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     partition = broker.replicas.partition(topic, index)
     if partition is None:
         broker.log_manager.prefer(topic, index, directory)

@@ -6,14 +6,16 @@
 The response header never has tagged fields, so that a client can read an answer in a version it does not
 know; and a version this broker does not know is answered in version 0 (server/dispatch.py). Features stand in
 tagged fields, which librdkafka before 2.3 misreads here: they are shown from version 4 on, which it does not
-speak. Produce is shown from version 0, although 0 to 2 are refused: librdkafka concludes from a higher
-minimum that the broker knows no compression (KAFKA-18659).
+speak. They are Kafka's (metadata/features.py), and Moldau's metadata level (metadata/levels.py). As in Kafka,
+one at level 0 is not among the finalized ones. Produce is shown from version 0, although 0 to 2 are refused:
+librdkafka concludes from a higher minimum that the broker knows no compression (KAFKA-18659).
 """
 
 import re
 
 from moldau.handlers.broker import Broker, RequestContext
 from moldau.handlers.registry import TABLE, handles
+from moldau.metadata.features import SUPPORTED, level_of
 from moldau.metadata.levels import FEATURE, LEVEL_MAX, LEVEL_MIN
 from moldau.protocol.errors import ErrorCode
 from moldau.protocol.messages.api_versions import (
@@ -23,11 +25,6 @@ from moldau.protocol.messages.api_versions import (
     FinalizedFeatureKey,
     SupportedFeatureKey,
 )
-
-FEATURES = {"group.version": 1, "transaction.version": 2}
-"""What this broker can do beyond single APIs (KIP-584): group.version 1 is KIP-848's consumer protocol,
-transaction.version 2 an epoch for every transaction (KIP-890). Their levels are fixed; that of the metadata
-(metadata/levels.py) is the cluster's."""
 
 _PRODUCE = 0
 _SOFTWARE_FROM = 3
@@ -57,16 +54,18 @@ def api_versions(broker: Broker, context: RequestContext, request: ApiVersionsRe
     response = ApiVersionsResponse(api_keys=advertised())
     if context.api_version >= _FEATURES_FROM:
         response.supported_features = [
-            SupportedFeatureKey(name=name, min_version=0, max_version=level)
-            for name, level in FEATURES.items()
+            SupportedFeatureKey(name=name, min_version=lowest, max_version=highest)
+            for name, (lowest, highest) in SUPPORTED.items()
         ]
         response.supported_features.append(
             SupportedFeatureKey(name=FEATURE, min_version=LEVEL_MIN, max_version=LEVEL_MAX)
         )
         image = broker.metadata.image
+        finalized = {**{name: level_of(image, name) for name in SUPPORTED}, FEATURE: image.level}
         response.finalized_features = [
             FinalizedFeatureKey(name=name, min_version_level=level, max_version_level=level)
-            for name, level in {**FEATURES, FEATURE: image.level}.items()
+            for name, level in finalized.items()
+            if level
         ]
         response.finalized_features_epoch = image.version
     return response

@@ -57,6 +57,15 @@ class ClusterView:
             return ErrorCode.LEADER_NOT_AVAILABLE, NO_LEADER
         return ErrorCode.LISTENER_NOT_FOUND, NO_LEADER
 
+    def without_dead(self, state: PartitionState) -> PartitionState:
+        """The partition with the replicas only that can be reached; itself if they all can."""
+        if self._reachable.issuperset(state.replicas) and self._reachable.issuperset(state.isr):
+            return state
+        return state._replace(
+            replicas=tuple(node for node in state.replicas if node in self._reachable),
+            isr=tuple(node for node in state.isr if node in self._reachable),
+        )
+
     def offline_replicas(self, topic_id: bytes, index: int, state: PartitionState) -> list[int]:
         """The replicas on brokers that cannot be reached, and those whose log directory is offline."""
         offline = [node for node in state.replicas if node not in self._reachable]

@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from moldau.core.waiting import Answer, then
 from moldau.handlers.broker import Broker, RequestContext
+from moldau.handlers.consumer_group_heartbeat import serves_consumer_groups
 from moldau.handlers.pieces import ROWS_AT_ONCE, by_ids
 from moldau.handlers.registry import handles
 from moldau.handlers.rights import authorized_operations, may, one_step, serve_permitted
@@ -28,6 +29,14 @@ from moldau.protocol.operations import Operation, ResourceType
 def consumer_group_describe(
     broker: Broker, context: RequestContext, request: ConsumerGroupDescribeRequest
 ) -> Answer[ConsumerGroupDescribeResponse]:
+    if not serves_consumer_groups(broker):
+        code = ErrorCode.UNSUPPORTED_VERSION
+        return ConsumerGroupDescribeResponse(
+            groups=[
+                DescribedConsumerGroup(group_id=group_id, error_code=code, error_message=code.message)
+                for group_id in request.group_ids[:ROWS_AT_ONCE]
+            ]
+        )
     return serve_permitted(
         broker,
         context,

@@ -28,6 +28,9 @@ OWNED_MAX = 100_000
 def consumer_group_heartbeat(
     broker: Broker, context: RequestContext, request: ConsumerGroupHeartbeatRequest
 ) -> Answer[ConsumerGroupHeartbeatResponse]:
+    if not serves_consumer_groups(broker):
+        code = ErrorCode.UNSUPPORTED_VERSION
+        return ConsumerGroupHeartbeatResponse(error_code=code, error_message=code.message)
     if not may(broker, context.session, Operation.READ, ResourceType.GROUP, request.group_id):
         code = ErrorCode.GROUP_AUTHORIZATION_FAILED
         return ConsumerGroupHeartbeatResponse(error_code=code, error_message=code.message)
@@ -48,6 +51,12 @@ def consumer_group_heartbeat(
         return await settled(_permitted(broker, context, request, parts))
 
     return in_slices()
+
+
+def serves_consumer_groups(broker: Broker) -> bool:
+    """Whether group.coordinator.rebalance.protocols names the protocol; asked before any right, as in
+    Kafka."""
+    return "consumer" in broker.controller.static_settings.broker.group_coordinator_rebalance_protocols
 
 
 def _permitted(

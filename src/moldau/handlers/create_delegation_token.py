@@ -6,7 +6,7 @@ A token for somebody else takes the operation CREATE_TOKENS on that user. Not he
 """
 
 from moldau.controller.decision import Outcome
-from moldau.controller.delegation_tokens import DISABLED, NO_TIMESTAMP, CreatedToken, NewToken
+from moldau.controller.delegation_tokens import DISABLED, CreatedToken, NewToken
 from moldau.handlers.broker import Broker, RequestContext
 from moldau.handlers.registry import handles
 from moldau.handlers.token_requests import USER_TYPE, may_ask_for_tokens
@@ -64,12 +64,7 @@ def _refusal(
 def _told(
     context: RequestContext, requester: str, owner: str, created: CreatedToken
 ) -> CreateDelegationTokenResponse:
-    response = CreateDelegationTokenResponse(
-        error_code=created.outcome.error_code,
-        issue_timestamp_ms=NO_TIMESTAMP,
-        expiry_timestamp_ms=NO_TIMESTAMP,
-        max_timestamp_ms=NO_TIMESTAMP,
-    )
+    response = CreateDelegationTokenResponse(error_code=created.outcome.error_code)
     response.principal_type, _, response.principal_name = owner.partition(":")
     if context.api_version >= REQUESTER_SINCE:
         kind, _, name = requester.partition(":")

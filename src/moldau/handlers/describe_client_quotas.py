@@ -20,6 +20,9 @@ from moldau.protocol.messages.describe_client_quotas import (
 )
 from moldau.protocol.operations import Operation
 
+_ORDER = ("ip", "client-id", "user")
+"""In which Kafka lists the parts of an entity; programs compare the answers."""
+
 
 @handles(DescribeClientQuotasRequest)
 def describe_client_quotas(
@@ -47,7 +50,10 @@ def describe_client_quotas(
             entity, values = found
             entries.append(
                 EntryData(
-                    entity=[EntityData(entity_type=kind, entity_name=name) for kind, name in entity],
+                    entity=[
+                        EntityData(entity_type=kind, entity_name=dict(entity)[kind])
+                        for kind in sorted(dict(entity), key=_ORDER.index)
+                    ],
                     values=[ValueData(key=key, value=value) for key, value in values.items()],
                 )
             )

@@ -112,6 +112,6 @@ def _partition(
         replica_nodes=list(state.replicas),
         isr_nodes=list(state.isr),
         eligible_leader_replicas=list(state.elr),
-        last_known_elr=[],
+        last_known_elr=list(state.doubtful),
         offline_replicas=view.offline_replicas(topic_id, index, state),
     )

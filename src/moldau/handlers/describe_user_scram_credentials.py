@@ -25,7 +25,10 @@ def describe_user_scram_credentials(
 ) -> Generator[None, None, DescribeUserScramCredentialsResponse]:
     if not may_on_cluster(broker, context.session, Operation.DESCRIBE):
         code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-        return DescribeUserScramCredentialsResponse(error_code=code, error_message=code.message)
+        # As in Kafka, a row for each that was asked for; decoders count them. None is named.
+        row = DescribeUserScramCredentialsResult(user="", error_code=code, error_message=code.message)
+        rows = [row] * len(request.users or ())
+        return DescribeUserScramCredentialsResponse(error_code=code, error_message=code.message, results=rows)
     users = broker.metadata.image.scram
     counts: Counter[str] = Counter()
     for each in request.users or ():

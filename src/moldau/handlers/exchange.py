@@ -18,6 +18,9 @@ from moldau.handlers.session import Session
 
 AnswerFrame = bytes | list[bytes | memoryview]
 
+COUNTED_BYTES = 16 * 1024
+"""Larger requests that wait for followers are counted (`Exchange.begin_waiting`)."""
+
 
 def kept(view: memoryview) -> memoryview | bytes:
     """The frame, or a part of it, in a form that may be used after the call. The frame of a large request has
@@ -57,6 +60,14 @@ class Exchange(Protocol):
 
     def slot_filled(self) -> None:
         """A slot of this connection has its answer."""
+
+    def begin_waiting(self, size_bytes: int) -> None:
+        """A large request has appended so much, which waits for followers: those that follow may have to
+        wait."""
+
+    def end_waiting(self, size_bytes: int, *, replicated: bool) -> None:
+        """It waits no more, because its records are replicated or by an error. Called before its slot is
+        filled."""
 
     def mute(self, duration_ms: float) -> None:
         """Handle no further requests for so long; answers still leave (KIP-219)."""

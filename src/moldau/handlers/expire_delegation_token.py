@@ -32,5 +32,5 @@ async def expire_delegation_token(
     return _told(expired.outcome.error_code, expired.expires_ms)
 
 
-def _told(error_code: ErrorCode, expires_ms: int = -1) -> ExpireDelegationTokenResponse:
+def _told(error_code: ErrorCode, expires_ms: int = 0) -> ExpireDelegationTokenResponse:
     return ExpireDelegationTokenResponse(error_code=error_code, expiry_timestamp_ms=expires_ms)

@@ -45,7 +45,7 @@ from moldau.protocol.hot_fetch import (
 from moldau.protocol.hot_wire import frame_answer_parts
 from moldau.protocol.messages.fetch import FetchRequest
 from moldau.protocol.operations import Operation, ResourceType
-from moldau.replication.fetch_session import TARGETS_MAX, FetchTarget, Targets, targets_of, update
+from moldau.replication.fetch_session import FetchTarget, Targets, targets_of, update
 from moldau.replication.partition import CONSUMER, Partition
 from moldau.replication.waiters import UNKNOWN_BYTES
 
@@ -120,7 +120,7 @@ class OneFetch:
         self.read_committed = body[4] == _READ_COMMITTED
         by_id = version >= _TOPIC_ID_FROM
         self.lookup = broker.replicas.by_topic_id if by_id else broker.replicas.by_name_bytes
-        self.targets: Targets = {}
+        self.targets = Targets()
         self.session_id = 0
         self.incremental = False
         self.slot: Slot | None = None
@@ -489,9 +489,8 @@ def _choose_targets(
         session = sessions.resume(session_id, session_epoch, by_id, broker.clock.monotonic_ms(), owner)
         if isinstance(session, int):
             return session
-        update(session.targets, topics, forgotten)
-        if len(session.targets) > TARGETS_MAX:
-            sessions.close(session_id, owner)
+        resized = update(session.targets, topics, forgotten)
+        if resized and not sessions.changed(session_id, broker.clock.monotonic_ms()):
             return ErrorCode.FETCH_SESSION_ID_NOT_FOUND
         request.targets = session.targets
         request.session_id = session_id

@@ -29,7 +29,7 @@ from moldau.protocol.hot_fetch import (
 )
 from moldau.protocol.messages.fetch import FetchRequest
 from moldau.protocol.release import release
-from moldau.replication.fetch_session import TARGETS_MAX, FetchTarget, update
+from moldau.replication.fetch_session import FetchTarget, update
 from moldau.replication.waiters import UNKNOWN_BYTES
 
 log = logging.getLogger("moldau.handlers")
@@ -147,8 +147,7 @@ class ManyFetch(OneFetch):
                 update(self.targets, (), [(key, forgotten.partitions[start : start + _AT_ONCE])])
                 yield
             yield
-        if self.incremental and len(self.targets) > TARGETS_MAX:
-            sessions.close(self.session_id, owner)
+        if self.incremental and not sessions.changed(self.session_id, now_ms):
             return ErrorCode.FETCH_SESSION_ID_NOT_FOUND
         if request.session_epoch == 0:
             self.session_id = sessions.open(

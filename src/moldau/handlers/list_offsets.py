@@ -45,6 +45,17 @@ MAX_TIMESTAMP = -3
 EARLIEST_LOCAL = -4
 LATEST_TIERED = -5
 EARLIEST_PENDING_UPLOAD = -6
+_NEVER = 1 << 15
+_SINCE = {
+    LATEST: 1,
+    EARLIEST: 1,
+    MAX_TIMESTAMP: 7,
+    EARLIEST_LOCAL: 8,
+    LATEST_TIERED: 9,
+    EARLIEST_PENDING_UPLOAD: 11,
+}
+"""The first version in which a negative timestamp means something; before, and for any other, the row is
+answered UNSUPPORTED_VERSION."""
 _READ_COMMITTED = 1
 _LEADER_EPOCH_FROM = 4
 _OFFSET_NOT_AVAILABLE_FROM = 5
@@ -193,6 +204,9 @@ class _Lookup:
         answer = ListOffsetsPartitionResponse(partition_index=asked.partition_index)
         if not may(self._broker, self._session, Operation.DESCRIBE, ResourceType.TOPIC, topic):
             answer.error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            return None, answer
+        if asked.timestamp < 0 and self._version < _SINCE.get(asked.timestamp, _NEVER):
+            answer.error_code = ErrorCode.UNSUPPORTED_VERSION
             return None, answer
         partition = self._broker.replicas.partition(topic, asked.partition_index)
         answer.error_code = refusal(self._broker, topic, asked.partition_index, asked.current_leader_epoch)

@@ -1,6 +1,7 @@
 """Metadata, versions 0-13: brokers, topics, partitions and their leaders; creates missing topics.
 
     v0   an empty list of topics means all; from v1 on null does, and an empty list means none
+         Replicas on brokers that cannot be reached are left out, with REPLICA_NOT_AVAILABLE
     v4   the client may forbid that missing topics are created (before, only auto.create.topics.enable counts)
     v8   permitted operations of topics, and until v10 of the cluster
     v10  topic ids in the answer
@@ -260,6 +261,7 @@ class _Describer:
         self._session = context.session
         self._cluster = cluster
         self._knows_listener_errors = context.api_version >= 6
+        self._hides_dead_replicas = context.api_version == 0
         self._tells_operations = request.include_topic_authorized_operations
 
     def __call__(self, topic: TopicState) -> Generator[None, None, MetadataResponseTopic]:
@@ -283,6 +285,10 @@ class _Describer:
             error_code, leader = self._cluster.leader_of(state)
             if error_code is ErrorCode.LISTENER_NOT_FOUND and not self._knows_listener_errors:
                 error_code = ErrorCode.LEADER_NOT_AVAILABLE
+            if self._hides_dead_replicas:
+                state = self._cluster.without_dead(state)
+                if not error_code and state is not topic.partitions[index]:
+                    error_code = ErrorCode.REPLICA_NOT_AVAILABLE
             partitions.append(
                 MetadataResponsePartition(
                     error_code=error_code,

@@ -15,7 +15,7 @@ partition (produce_transactional.py).
 """
 
 from moldau.handlers.broker import Broker
-from moldau.handlers.exchange import AnswerFrame, Exchange
+from moldau.handlers.exchange import COUNTED_BYTES, AnswerFrame, Exchange
 from moldau.handlers.produce_later import go_on_later
 from moldau.handlers.produce_many import produce_many
 from moldau.handlers.produce_repeat import remember
@@ -24,8 +24,9 @@ from moldau.handlers.produce_transactional import producer_of
 from moldau.handlers.registry import serves_frames
 from moldau.protocol.hot_produce import PartitionAnswer, ProduceTopic, decode_produce
 from moldau.protocol.messages.produce import ProduceRequest
+from moldau.records.packed_records import PACKED_BYTES_MAX
 
-_LOOKED_AT_EVERY = 4  # rows: how often the clock is asked whether the slice is spent
+_LOOKED_AT_EVERY = 4  # rows: how often, and before each large one, the clock is asked for the slice
 
 
 @serves_frames(ProduceRequest, many_rows=produce_many)
@@ -56,6 +57,8 @@ def produce(
     limits = request.limits
     if limits is not None:
         request.charge(len(view))
+    if acks == -1 and len(view) > COUNTED_BYTES:
+        request.size_bytes = len(view)
     if not _take_rows(request, topics):
         return None
     answers = request.answers
@@ -84,7 +87,7 @@ def _take_rows(request: PendingProduce, topics: list[ProduceTopic]) -> bool:
         rows: list[PartitionAnswer] = []
         request.answers.append((key, rows))
         for at, (index, records) in enumerate(partitions):
-            if count % _LOOKED_AT_EVERY == 1:
+            if count % _LOOKED_AT_EVERY == 1 or (records is not None and len(records) > PACKED_BYTES_MAX):
                 if slices is None:
                     slices = request.broker.slow_lane.slices()
                 elif slices.spent():

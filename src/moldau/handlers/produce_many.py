@@ -35,6 +35,10 @@ class _Unseen(Exchange):
 
     def slot_filled(self) -> None: ...
 
+    def begin_waiting(self, size_bytes: int) -> None: ...  # the next frames are held back anyway
+
+    def end_waiting(self, size_bytes: int, *, replicated: bool) -> None: ...
+
     def mute(self, duration_ms: float) -> None:
         if self.session.limits is not None:
             self.session.limits.owe(int(duration_ms))

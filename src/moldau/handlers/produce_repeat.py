@@ -21,7 +21,7 @@ from collections.abc import Mapping
 from moldau.handlers import current_leader
 from moldau.handlers.broker import Broker
 from moldau.handlers.current_leader import tells_leaders
-from moldau.handlers.exchange import Exchange, Slot
+from moldau.handlers.exchange import COUNTED_BYTES, Exchange, Slot
 from moldau.handlers.produce_request import RECORD_ERRORS_MAX, refusal_message, uncommitted_message
 from moldau.handlers.produce_transactional import is_open
 from moldau.log.log import AppendResult, Deferred
@@ -29,7 +29,8 @@ from moldau.protocol.hot_produce import PartitionAnswer, ProduceTopic, encode_pr
 from moldau.protocol.hot_wire import frame_answer
 from moldau.protocol.repeat import CORRELATION_AT, HEAD_AT, PREFIX_AT, TRAILING_TAGS, make_repeat
 from moldau.protocol.wire import uvarint as write_uvarint
-from moldau.records.batch import CRC_START, TRANSACTIONAL
+from moldau.records.batch import CODEC_MASK, CRC_START, TRANSACTIONAL
+from moldau.records.packed_records import PACKED_BYTES_MAX, loop_limits
 from moldau.replication.partition import Partition
 
 _FLEXIBLE_FROM = 9
@@ -162,6 +163,12 @@ class RepeatedProduce:
             return False
         records = view[start:stop]
         if (
+            len(records) > PACKED_BYTES_MAX
+            and (codec := records[_ATTRIBUTES_AT] & CODEC_MASK)
+            and len(records) > loop_limits(codec)[0]
+        ):
+            return False  # it is to be unpacked in a worker thread: produce.py puts it off
+        if (
             len(records) > _ATTRIBUTES_AT
             and records[_ATTRIBUTES_AT] & TRANSACTIONAL
             and not (
@@ -188,6 +195,10 @@ class RepeatedProduce:
             partition.stats.failed_produces += 1
             slot.fill(self.refusal(slot))
         else:
+            size_bytes = stop - start
+            if size_bytes > COUNTED_BYTES and self._acks == -1 and partition.leads_followers:
+                slot.waiting_bytes = size_bytes
+                exchange.begin_waiting(size_bytes)
             partition.wait_for(result.last_offset + 1, slot, self._acks, self._timeout_ms)
         return True
 
@@ -211,7 +222,7 @@ class RepeatedProduce:
 class _RepeatedSlot(Slot):
     """The slot of one such answer, which also waits for the commit."""
 
-    __slots__ = ("began_us", "correlation_id", "result", "shortcut")
+    __slots__ = ("began_us", "correlation_id", "result", "shortcut", "waiting_bytes")
 
     result: AppendResult
 
@@ -220,10 +231,14 @@ class _RepeatedSlot(Slot):
         self.shortcut = shortcut
         self.correlation_id = 0
         self.began_us = 0
+        self.waiting_bytes = 0
 
     def settle(self, error_code: int, partition: Partition) -> None:
         """The records are committed (0), or lost."""
         shortcut = self.shortcut
+        if self.waiting_bytes:
+            self.exchange.end_waiting(self.waiting_bytes, replicated=not error_code)
+            self.waiting_bytes = 0
         if error_code:
             self.fill(shortcut.refusal(self, error_code))
             return

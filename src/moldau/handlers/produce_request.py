@@ -40,8 +40,6 @@ UNCOMMITTED: dict[int, str] = {
     "/health page",
     ErrorCode.NOT_LEADER_OR_FOLLOWER: "this broker lost leadership before the records were committed",
     ErrorCode.REQUEST_TIMED_OUT: "the records are written, but were not committed within the timeout",
-    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: "the records are written, but the in-sync set shrank below "
-    "min.insync.replicas before they were committed",
 }
 """Messages for records that were appended, by the error code with which their wait ended."""
 RECORD_ERRORS_MAX = 1000
@@ -79,12 +77,14 @@ class PendingProduce:
         "lookup",
         "now_ms",
         "refused",
+        "size_bytes",
         "slot",
         "throttle_ms",
         "timeout_ms",
         "transactional_id",
         "unknown",
         "version",
+        "waiting_bytes",
     )
 
     def __init__(
@@ -117,6 +117,8 @@ class PendingProduce:
         self.failed = False
         self.left = 1  # held by the handler until all rows are taken
         self.slot: Slot | None = None
+        self.size_bytes = 0  # of a large request; 0: it is not counted, or counted already
+        self.waiting_bytes = 0  # counted, because it waits for followers
         self.limits = exchange.session.limits
         self.throttle_ms = 0
         self._errors_left = RECORD_ERRORS_MAX
@@ -167,10 +169,12 @@ class PendingProduce:
         """Inspect the batch's records in a worker thread, then append it."""
         inspection = deferred.inspection
         worker, limits = self.broker.side_worker, self.limits
+        likely, to_the_end = partial(inspection.run_likely, budget), partial(inspection.run, budget)
         if limits is None:
-            await worker.run(lambda: inspection.run(budget), self.exchange)
+            await worker.run(likely, self.exchange, to_the_end)
         else:
-            seconds, _ = await worker.run(limits.timed(lambda: inspection.run(budget)), self.exchange)
+            timed = limits.timed
+            seconds, _ = await worker.run(timed(likely), self.exchange, timed(to_the_end))
             limits.used(seconds)
         self.now_ms = self.broker.clock.now_ms()
         self.take_inspected(deferred)
@@ -233,6 +237,9 @@ class PendingProduce:
             if self.slot is None:
                 self.slot = self.exchange.park(blocking=False)
             self.left += 1
+            if self.size_bytes and partition.leads_followers:
+                self.waiting_bytes, self.size_bytes = self.size_bytes, 0
+                self.exchange.begin_waiting(self.waiting_bytes)
             partition.wait_for(result.last_offset + 1, self, self.acks, self.timeout_ms)
 
     # Transactions
@@ -275,6 +282,8 @@ class PendingProduce:
         self.left -= 1
         if self.left or self.slot is None:
             return
+        if self.waiting_bytes:
+            self.exchange.end_waiting(self.waiting_bytes, replicated=not self.failed)
         if self.acks:
             self.slot.fill(self.frame())
         elif any(row[1] for _, rows in self.answers for row in rows):

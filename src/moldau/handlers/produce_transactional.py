@@ -201,8 +201,9 @@ class Verifications:
             result = self._append(queue, waiting)
             if isinstance(result, Deferred):
                 inspection = result.inspection
-                run = partial(inspection.run, waiting.budget)
-                inspected = self._broker.side_worker.run(run, waiting.source)
+                likely = partial(inspection.run_likely, waiting.budget)
+                to_the_end = partial(inspection.run, waiting.budget)
+                inspected = self._broker.side_worker.run(likely, waiting.source, to_the_end)
                 inspected.add_done_callback(partial(self._inspected, queue, waiting, inspection))
                 return
             del queue.waiting[0]

@@ -29,5 +29,5 @@ async def renew_delegation_token(
     return _told(renewed.outcome.error_code, renewed.expires_ms)
 
 
-def _told(error_code: ErrorCode, expires_ms: int = -1) -> RenewDelegationTokenResponse:
+def _told(error_code: ErrorCode, expires_ms: int = 0) -> RenewDelegationTokenResponse:
     return RenewDelegationTokenResponse(error_code=error_code, expiry_timestamp_ms=expires_ms)

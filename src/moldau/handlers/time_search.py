@@ -5,12 +5,20 @@ asked whether it is still to be searched; a search whose segments have changed b
 """
 
 from collections.abc import Callable
+from functools import partial
 
 from moldau.core.side_worker import SideWorker
 from moldau.core.slow_lane import Slices
 from moldau.log.log import TimestampAndOffset
 from moldau.log.record_search import RecordSearch
-from moldau.log.timestamps import Found, LogChanged, Search, look_into, look_into_if_short
+from moldau.log.timestamps import (
+    Found,
+    LogChanged,
+    Search,
+    look_into,
+    look_into_if_likely,
+    look_into_if_short,
+)
 from moldau.records.compression import UnpacksToMore
 from moldau.records.unpack_budget import UnpackBudget
 
@@ -72,4 +80,5 @@ async def _look_into(
             return look_into_if_short(search, budget), False
         except UnpacksToMore:
             pass  # more than its size and count let one think
-    return await side_worker.run(lambda: look_into(search, budget), budget), True
+    likely, to_the_end = partial(look_into_if_likely, search, budget), partial(look_into, search, budget)
+    return await side_worker.run(likely, budget, to_the_end), True

@@ -29,6 +29,8 @@ from moldau.http.answers import NOT_COMPRESSED, problem_answer
 from moldau.http.connections import IS_GONE
 from moldau.http.context import (
     ANONYMOUS,
+    CLIENT_HOST,
+    CLIENT_IS_GONE,
     SCOPE_KEY,
     MemoryBudget,
     Principal,
@@ -87,8 +89,11 @@ class Application:
         metrics: Callable[[], Iterable[Sample]] = lambda: (),
         metrics_prefix: str = "moldau_http",
         translate: Translate = lambda failure: None,
+        on_close: Callable[[], None] = lambda: None,
     ) -> None:
         """`offered` are the media types of responses by path, the favourite first."""
+        self.close = on_close
+        """Called when no request is answered any more."""
         self.ending = asyncio.Event()
         """Set when the server stops: what would go on without end ends now."""
         self.counters = RequestCounters()
@@ -122,6 +127,8 @@ class Application:
         scope["path"], scope["root_path"], scope["app"] = path, "", self
         scope[SCOPE_KEY] = context
         gone: Callable[[], bool] = scope.get(IS_GONE, lambda: False)
+        CLIENT_IS_GONE.set(gone)
+        CLIENT_HOST.set((scope.get("client") or ("",))[0])
         status = 0
 
         async def watched(message: Message) -> None:

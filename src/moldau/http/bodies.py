@@ -26,6 +26,9 @@ from moldau.http.problems import HttpProblem, plain_problem, too_large
 
 _UNPACKED_PIECE_BYTES = 64 * 1024
 _PARSED_INLINE_BYTES_MAX = 128 * 1024
+_ELEMENT_BYTES, _TEXT_BYTES, _LIST_BYTES, _OBJECT_BYTES, _MEMBER_BYTES = 40, 56, 88, 72, 176
+"""Of Python's objects: a number and its place in a list; a short text; an empty list; an empty dict; what one
+member makes a dict larger."""
 _SLOW_BYTES_PER_SECOND = 1024
 _LONG_DIGITS = re.compile(rb"[0-9]{19,}")
 _INT64_MAX_DIGITS = b"9223372036854775807"
@@ -54,11 +57,40 @@ async def read_bytes(request: Request, *, bytes_max: int | None = None) -> bytes
 
 async def read_json(request: Request, *, bytes_max: int | None = None) -> Any:
     """The whole body as `json.loads` gives it. HttpProblem 400 if it is not JSON, and as `read_bytes`."""
-    body = await read_bytes(request, bytes_max=bytes_max)
-    depth_max = context_of(request).json_depth_max
+    return await parse_held(request, await read_bytes(request, bytes_max=bytes_max))
+
+
+async def parse_held(request: Request, body: bytes, *, values_max: int | None = None) -> Any:
+    """As `parse_json`; a large body in a worker thread, and with what it is parsed to in the memory budget.
+
+    HttpProblem 413, 503 as `RequestContext.hold`.
+    """
+    context = context_of(request)
     if len(body) <= _PARSED_INLINE_BYTES_MAX:
-        return parse_json(body, depth_max)
-    return await asyncio.to_thread(parse_json, body, depth_max)
+        return parse_json(body, context.json_depth_max, values_max=values_max)
+    context.hold(await asyncio.to_thread(parsed_bytes, body))
+    return await asyncio.to_thread(parse_json, body, context.json_depth_max, values_max=values_max)
+
+
+def text_bytes(body: bytes) -> int:
+    """What the texts in a JSON text take at most: one character beyond Latin-1 makes all of its text wide."""
+    return len(body) if body.isascii() and b"\\u" not in body else 4 * len(body)
+
+
+def parsed_bytes(body: bytes) -> int:
+    """What Python's objects of a JSON text take at most, roughly, beside the text itself.
+
+    A list of empty lists takes 30 times its text; texts of some length hardly more than theirs. What stands
+    in strings counts too: an estimate that is too high for it.
+    """
+    return (
+        text_bytes(body)
+        + _ELEMENT_BYTES * body.count(b",")
+        + _TEXT_BYTES * (body.count(b'"') // 2)
+        + _LIST_BYTES * body.count(b"[")
+        + _OBJECT_BYTES * body.count(b"{")
+        + _MEMBER_BYTES * body.count(b'":')
+    )
 
 
 def parse_json(body: bytes, depth_max: int, *, values_max: int | None = None) -> Any:

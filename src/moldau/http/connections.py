@@ -7,8 +7,8 @@ neither heads nor time, nor the number of connections; this file does:
     head time       from its first byte; a connection that sends nothing ends after the idle timeout
     unread output   a client that reads nothing of its response for a while is cut off
     unread input    what still comes of a body after its response is thrown away, up to a limit
-    connections     for one too many, the oldest idle one of the host that has most is closed; the new one is
-                    if none is idle
+    connections     for one too many, the oldest idle one of the host that has most is closed; if none is
+                    idle, the oldest whose body has not come yet, again of that host; else the new one
 """
 
 import asyncio
@@ -53,6 +53,11 @@ class Counted(Protocol):
         """Whether no request is being answered."""
         ...
 
+    @property
+    def is_unfinished(self) -> bool:
+        """Whether the client still sends a request to which nothing was answered."""
+        ...
+
     def abort(self) -> None:
         """End it at once."""
         ...
@@ -84,11 +89,13 @@ class Connections:
         return True
 
     def _evict(self) -> bool:
-        idle = [each for each in self.open if each.is_idle]
-        if not idle:
+        candidates = [each for each in self.open if each.is_idle] or [
+            each for each in self.open if each.is_unfinished
+        ]
+        if not candidates:
             return False
         counts = Counter(each.host for each in self.open)
-        victim = min(idle, key=lambda each: -counts[each.host])  # of equal ones, the oldest
+        victim = min(candidates, key=lambda each: -counts[each.host])  # of equal ones, the oldest
         del self.open[victim]
         victim.abort()
         self.evicted_count += 1
@@ -117,6 +124,11 @@ class LimitedConnection(HttpToolsProtocol):
     def is_idle(self) -> bool:
         """Whether no request is being answered."""
         return self.cycle is None or self.cycle.response_complete
+
+    @property
+    def is_unfinished(self) -> bool:
+        """Whether the body has not come to its end, and no response has begun, as that of a stream does."""
+        return self.cycle is not None and self.cycle.more_body and not self.cycle.response_started
 
     def abort(self) -> None:
         """End it at once."""

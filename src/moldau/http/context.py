@@ -4,6 +4,8 @@ The application's outermost layer makes it and puts it into the scope; bodies.py
 take it from there.
 """
 
+from collections.abc import Callable
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,6 +14,10 @@ from starlette.requests import HTTPConnection
 from moldau.http.problems import HttpProblem
 
 SCOPE_KEY = "moldau.context"
+CLIENT_IS_GONE: ContextVar[Callable[[], bool]] = ContextVar("client_is_gone", default=lambda: False)
+"""Whether the client of the running request has left; for work in threads, which goes on without it."""
+CLIENT_HOST: ContextVar[str] = ContextVar("client_host", default="")
+"""The host that the running request comes from."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +67,13 @@ class RequestContext:
     extra: dict[str, Any] = field(default_factory=dict)
 
     def hold(self, count_bytes: int) -> None:
-        """Account for bytes of the body that are kept until the request ends, or until `release`."""
+        """Account for bytes that are kept for the request until it ends, or until `release`."""
+        if self.held_bytes + count_bytes > self.budget.bytes_max:
+            raise HttpProblem(
+                413,
+                f"the request needs more than {self.budget.bytes_max} bytes of memory: send it in parts "
+                "(moldau.http.bodies.bytes.max)",
+            )
         self.budget.take(count_bytes)
         self.held_bytes += count_bytes
 

@@ -29,6 +29,7 @@ class Handshake:
     """A connection that is accepted and not secured yet."""
 
     is_idle = True
+    is_unfinished = True
 
     def __init__(self, host: str) -> None:
         self.host = host

@@ -10,8 +10,9 @@ import logging
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import KafkaError, KafkaException, Message
 
+from moldau.core.unreadable import advice
 from moldau.kit.errors import BadCall
 
 log = logging.getLogger("moldau.kit")
@@ -73,6 +74,12 @@ def kafka_error(error: BaseException) -> KafkaError | None:
     if isinstance(error, KafkaException) and error.args and isinstance(error.args[0], KafkaError):
         return error.args[0]
     return None
+
+
+def unreadable(record: Message, error: KafkaError) -> str:
+    """What to tell of a batch that cannot be read, which the client reports instead of its records."""
+    place = str(record.topic()), int(record.partition() or 0), int(record.offset() or 0)
+    return f"{sentence(error)}; {advice(*place)}"
 
 
 def sentence(error: object) -> str:

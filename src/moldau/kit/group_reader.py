@@ -21,7 +21,8 @@ from typing import Any, Protocol
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from moldau.kit.client_config import client_log, kafka_error, log, sentence
+from moldau.core.unreadable import UNREADABLE
+from moldau.kit.client_config import client_log, kafka_error, log, sentence, unreadable
 from moldau.kit.errors import KitError
 
 Partition = tuple[str, int]
@@ -100,6 +101,7 @@ class GroupReader:
         self.owned: set[Partition] = set()
         self._paused: set[Partition] = set()  # newly assigned
         self._failure: BaseException | None = None
+        self._unreadable: KitError | None = None
         strategy = str(config.get("partition.assignment.strategy", ""))
         self._incremental = config.get("group.protocol") == "consumer" or "cooperative" in strategy
         self._max_poll_ms = int(config.get("max.poll.interval.ms", 300_000))
@@ -133,6 +135,8 @@ class GroupReader:
         if self._failure is not None:
             failure, self._failure = self._failure, None
             raise failure
+        if self._unreadable is not None and not records:  # first what lies before it
+            raise self._unreadable
         if self.rebalance_count != before:
             held = self.owned - self._paused
             records = [one for one in records if (one.topic(), one.partition()) in held]
@@ -158,6 +162,8 @@ class GroupReader:
                     self._max_poll_ms,
                     ", ".join(self._topics),
                 )
+            elif error.name() in UNREADABLE:
+                self._unreadable = self._unreadable or KitError(unreadable(record, error))
             elif error.code() in _HOPELESS or error.fatal():
                 where = record.topic() or ", ".join(self._topics)
                 self._failure = self._failure or KitError(f"{where} cannot be read: {sentence(error)}")

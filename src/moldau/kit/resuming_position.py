@@ -18,7 +18,8 @@ from typing import Any, NamedTuple
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
 from moldau.core.message_headers import message_headers
-from moldau.kit.client_config import client_log, sentence
+from moldau.core.unreadable import UNREADABLE
+from moldau.kit.client_config import client_log, sentence, unreadable
 from moldau.kit.errors import KitError, TimedOut
 from moldau.kit.topics import Topics
 
@@ -127,6 +128,8 @@ def _search(
             if error is not None:
                 if error.code() == KafkaError._PARTITION_EOF and offset >= upper:
                     return newest
+                if error.name() in UNREADABLE:
+                    raise KitError(f"{topic}[{number}] cannot be read back: {unreadable(record, error)}")
                 if error.fatal() or error.code() == KafkaError._AUTO_OFFSET_RESET:
                     raise KitError(f"{topic}[{number}] cannot be read back: {sentence(error)}")
                 continue

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection, TopicPartition
-from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec, ResourceType
+from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, OffsetSpec, ResourceType
 
 from moldau.kit.client_config import client_log, sentence
-from moldau.kit.errors import KitError
+from moldau.kit.errors import KitError, TimedOut
 from moldau.kit.group_reader import Partition
 
 _NO_ID = "AAAAAAAAAAAAAAAAAAAAAA"  # all zeros: a broker that knows no topic ids
@@ -43,7 +43,23 @@ class Topics:
                 raise KitError(f"{what}: it does not exist. Make it first: {make}") from error
             raise KitError(f"{what}: {sentence(error)}") from error
         except TimeoutError as error:
-            raise KitError(f"{what}: no answer within {self._timeout_seconds:.0f} s") from error
+            raise TimedOut(
+                f"{what}: no answer within {self._timeout_seconds:.0f} s; `moldau doctor` looks for the cause"
+            ) from error
+
+    def create(self, topic: str, partitions: int, settings: dict[str, str]) -> None:
+        """Make a topic, unless it exists."""
+        new = NewTopic(topic, partitions, config=settings)
+        future = self.admin.create_topics([new], request_timeout=self._timeout_seconds)[topic]
+        try:
+            self._ask(f"topic {topic} is not created", future)
+        except KitError as error:
+            cause = error.__cause__
+            if (
+                not isinstance(cause, KafkaException)
+                or cause.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS
+            ):
+                raise
 
     def describe(self, topic: str) -> tuple[str, int]:
         """A topic's id ("" if the broker knows none) and its number of partitions."""

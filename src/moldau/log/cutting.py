@@ -110,6 +110,7 @@ class Cutting:
         del self._found.segments[index + 1 :]
         self._found.files.sync_directory(self._found.directory)
         self._count(lost, damage)
+        self._found.records_cut |= bool(kept)
         logger.log(
             logging.ERROR if kept else logging.WARNING,
             "%s: %d bytes were cut off in %s at position %d: %s. Everything before was checked and is "

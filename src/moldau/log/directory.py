@@ -4,6 +4,7 @@ checkpoints.
     .lock                             held while a broker uses the directory
     meta.properties                   cluster.id, node.id, directory.id
     .kafka_cleanshutdown              the last stop was clean: nothing needs recovery
+    .moldau_running                   in a cluster, what an unclean stop has taken (run_marks.py)
     recovery-point-offset-checkpoint, log-start-offset-checkpoint, replication-offset-checkpoint,
     aborted-transactions-checkpoint
 
@@ -56,8 +57,8 @@ class LogDirectory:
         self.path = path
         self.directory_id = bytes(16)
         self.was_clean = False
-        self.previous_broker_epoch = -1
-        """The broker epoch before a clean stop; -1: the stop was not clean, or the marker has no epoch."""
+        self.complete_epochs: tuple[int, ...] = ()
+        """The broker epochs since which the logs here have lost nothing; none: their ends may be lost."""
         self.log_count = 0
         self.full = False
         self.failure: OSError | None = None
@@ -84,7 +85,7 @@ class LogDirectory:
             self._identify(cluster_id, node_id, fresh_id)
             mark = read_small_file(self.files, f"{self.path}/{CLEAN_SHUTDOWN_NAME}")
             self.was_clean = mark is not None
-            self.previous_broker_epoch = -1 if mark is None else _broker_epoch(mark)
+            self.complete_epochs = () if mark is None else _broker_epochs(mark)
         except BaseException:
             self.release()
             raise
@@ -222,9 +223,10 @@ __all__ = [
 ]
 
 
-def _broker_epoch(mark: bytes) -> int:
-    """The broker epoch in .kafka_cleanshutdown; -1 for one without, which Kafka wrote before KIP-966."""
+def _broker_epochs(mark: bytes) -> tuple[int, ...]:
+    """The broker epoch in .kafka_cleanshutdown; Kafka wrote none before KIP-966."""
     try:
-        return int(json.loads(mark)["brokerEpoch"])
+        epoch = int(json.loads(mark)["brokerEpoch"])
     except (ValueError, KeyError, TypeError):
-        return -1
+        return ()
+    return (epoch,) if epoch >= 0 else ()

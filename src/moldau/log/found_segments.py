@@ -41,6 +41,8 @@ class FoundSegments:
         """The highest end that names, indexes and batches behind damage show."""
         self.bytes_truncated = 0
         self.truncated_because = ""
+        self.records_cut = False
+        """Whether whole batches stood behind what was cut, which the death of a process does not do."""
         self.unindexed: set[Segment] = set()
         """Segments whose index of aborted transactions has to be rebuilt."""
         self.rescanned: set[Segment] = set()

@@ -1,7 +1,7 @@
 """Appends as leader: validates a batch, checks its producer's epoch and sequence, assigns offsets, stages it.
 
-A batch is checked by its header, gets its offset, and is copied behind the batches staged already (writer.py
-writes them at the end of the turn). A large batch is written at once, without a copy.
+A batch and its records are checked, it gets its offset, and is copied behind the batches staged already
+(writer.py writes them at the end of the turn). A large batch is written at once, without a copy.
 
 The first batch of a transaction needs a guard (verification.py); the broker itself writes the marker that
 ends one (KIP-98, KIP-890):
@@ -10,7 +10,8 @@ ends one (KIP-98, KIP-890):
                                                       opens             goes on (hot path)    ends
 
 HOT: `append`. Budget: 2 microseconds for the append of a 168-byte batch with one record beside the crc, 3
-with an idempotent producer; nothing per record. A batch that passes the condition in `append` is staged
+with an idempotent producer; 15 nanoseconds per record; a small compressed batch 5 microseconds beside its
+decompression. A batch that passes the condition in `append` is staged
 there, with the writer's fields, instead of by `Writer.stage`; any other goes to `_append_carefully`, which
 handles all cases and refusals.
 
@@ -30,13 +31,14 @@ from moldau.log.validation import prepare, stamp
 from moldau.log.verification import Verification
 from moldau.log.writer import Writer
 from moldau.protocol.errors import ErrorCode
-from moldau.records.batch import HEADER, HEADER_BYTES, MAGIC, TRANSACTIONAL, BatchView
+from moldau.records.batch import CODEC_MASK, HEADER, HEADER_BYTES, MAGIC, TRANSACTIONAL, BatchView
 from moldau.records.control import (
     EndTransactionMarker,
     build_end_transaction_marker,
     parse_end_transaction_marker,
 )
 from moldau.records.headers import Readable
+from moldau.records.packed_records import SHORT_RECORDS_MAX, Verdict, judge_packed
 from moldau.records.usual import attribute_mask, stage
 
 # A named tuple made this way costs a third of its constructor.
@@ -51,12 +53,13 @@ class Origin(IntEnum):
 
 
 CLIENT = Origin.CLIENT
+LONG = Verdict.LONG
 
 
 class LeaderAppend:
     """Appends batches to one log as its leader."""
 
-    __slots__ = ("_producers", "_reader", "_rules", "_states", "_writer")
+    __slots__ = ("_looks_inside", "_producers", "_reader", "_rules", "_states", "_writer")
 
     def __init__(self, writer: Writer, reader: Reader, producers: Producers, settings: TopicSettings) -> None:
         self._writer = writer
@@ -71,6 +74,8 @@ class LeaderAppend:
         marks = self._writer.marks
         marks.attributes = attribute_mask(rules.plain_attributes)
         marks.after_max_ms = rules.after_max_ms
+        self._looks_inside = rules.looks_inside
+        marks.walked_max = SHORT_RECORDS_MAX if rules.looks_inside else 0
         marks.size_bytes_max = -1 if self._writer.offline or self._writer.held else rules.size_bytes_max
 
     # -- appending ---------------------------------------------------------------------------------
@@ -91,6 +96,11 @@ class LeaderAppend:
         if usual is None:
             return self._append_carefully(batches, leader_epoch, now_ms, origin)
         last_offset_delta, attributes, max_timestamp_ms, producer_id, producer_epoch, base_sequence = usual
+        if attributes & CODEC_MASK and self._looks_inside:
+            verdict = judge_packed(batches)
+            if verdict:
+                is_long = verdict is LONG
+                return self._append_carefully(batches, leader_epoch, now_ms, origin, is_long=is_long)
         last = base + last_offset_delta
         if producer_id >= 0:
             state = self._states.get(producer_id)
@@ -187,11 +197,13 @@ class LeaderAppend:
         origin: Origin,
         guard: Verification | None = None,
         transaction_version: int = 0,
+        *,
+        is_long: bool = False,
     ) -> AppendResult:
         """The append with all its cases."""
         if self._takes_nothing():
             return self._refuse_all(batches if origin is CLIENT else None)
-        view = prepare(batches, self._rules, now_ms, from_client=origin is CLIENT)
+        view = prepare(batches, self._rules, now_ms, from_client=origin is CLIENT, is_long=is_long)
         if isinstance(view, Refusal):
             return self._refuse(view)
         if isinstance(view, Inspection):

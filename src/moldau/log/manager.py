@@ -17,7 +17,7 @@ import errno
 import logging
 import os
 import random
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from moldau.core.clock import Clock
@@ -63,6 +63,8 @@ from moldau.log.log import Log
 from moldau.log.offline import offline_log
 from moldau.log.recovery import Saved, open_log
 from moldau.log.removal import Removal
+from moldau.log.run_marks import NAME as RUN_MARK_NAME
+from moldau.log.run_marks import RunMarks
 from moldau.log.unopened import UnopenedLogs, moved_name
 
 if TYPE_CHECKING:
@@ -136,6 +138,8 @@ class LogManager:
             self.being_cleaned,
             self.report,
         )
+        self.run_marks: RunMarks | None = None
+        """In a cluster: by which the next start tells what an unclean stop has taken."""
         self.on_removed: Callable[[Log], None] = lambda log: None
         """Called with each log that is removed, before its files are."""
         self._removal = Removal(
@@ -210,11 +214,11 @@ class LogManager:
                 if directory in lossy:
                     # Else the next recovery would take the gap for a loss, and what comes after it for lost.
                     self.checkpoints.write_now(directory)
-                directory.clear_clean_mark()
             except OSError as error:
                 self.report(directory, error)
         self.checkpoints.high_watermarks = watermarks
         self._force_recovered()
+        self._begin_run(usable, {each.directory for each in opened.loaded if each.recovered.records_cut})
         if not self._unread:  # else one may belong to a move that the absent directory has to finish
             for path in opened.leftovers:
                 self._removal.folder(path, 0)
@@ -265,6 +269,19 @@ class LogManager:
             logger.error("%s-%d is offline: %s", *key, cause)
             self._withheld[key] = cause
 
+    def is_withheld(self, topic: str, partition: int) -> bool:
+        """Whether this log is missing, and must not be made again."""
+        return (topic, partition) in self._withheld
+
+    def withhold_no_more(self, topic: str, partition: int) -> None:
+        """Another replica leads: this missing log is made again, empty, and follows."""
+        if self._withheld.pop((topic, partition), None) is not None:
+            logger.warning(
+                "%s-%d is made again, empty, since its folder is missing and another replica leads now",
+                topic,
+                partition,
+            )
+
     def _adopt_moved(self, key: tuple[str, int], found: Sequence[Loaded], moved: str) -> None:
         """A power cut has left the log in both directories of a move; the one at `moved` is newer."""
         for each in found:
@@ -299,6 +316,23 @@ class LogManager:
         self._saved_ends.clear()
         self._found.clear()
 
+    def _begin_run(self, usable: Sequence[LogDirectory], cut: Collection[LogDirectory]) -> None:
+        """From now on a stop is unclean; what it takes is told by the run marks, which promise that all is on
+        the disk where it was forced. `cut`: where a log was cut before whole batches.
+        """
+        for directory in usable:
+            try:
+                if self.run_marks is not None:
+                    if not directory.was_clean:
+                        directory.complete_epochs = self.run_marks.complete_epochs(
+                            directory.path, records_cut=directory in cut
+                        )
+                    if not directory.offline:
+                        self._mark(self.run_marks, directory, directory.complete_epochs)
+                directory.clear_clean_mark()
+            except OSError as error:
+                self.report(directory, error)
+
     def _force_recovered(self) -> None:
         """With durability `group` or flush.messages=1: fsync the recovered logs, since a killed broker's last
         writes may be in the page cache only, and count as committed from now on.
@@ -328,12 +362,34 @@ class LogManager:
         directory.log_count += 1
 
     @property
-    def previous_broker_epoch(self) -> int:
-        """The broker epoch before the restart, if every directory has it in its clean-shutdown marker; else
-        -1.
+    def complete_epochs(self) -> list[int]:
+        """At the start: the broker epochs since which no directory has lost anything, oldest first. None: the
+        ends of the logs may be lost.
         """
-        epochs = {directory.previous_broker_epoch for directory in self._directories}
-        return epochs.pop() if len(epochs) == 1 else -1
+        held = [directory.complete_epochs for directory in self._directories]
+        return [epoch for epoch in held[0] if all(epoch in others for others in held)]
+
+    def mark_running(self, broker_epochs: Sequence[int]) -> None:
+        """This broker is registered; its logs have lost nothing since these epochs. Blocks; on a worker."""
+        if self.run_marks is None or any(directory.offline for directory in self._directories):
+            return
+        for directory in self._directories:
+            self._mark(self.run_marks, directory, broker_epochs)
+        if any(directory.offline for directory in self._directories):  # it failed meanwhile
+            self.run_marks.remove(directory.path for directory in self._directories)
+
+    @staticmethod
+    def _mark(marks: RunMarks, directory: LogDirectory, broker_epochs: Sequence[int]) -> None:
+        try:
+            marks.write(directory.path, broker_epochs)
+        except OSError as error:  # the disk may be full
+            logger.warning(
+                "%s/%s could not be written; if this process is killed, that counts as a loss of power: %s",
+                directory.path,
+                RUN_MARK_NAME,
+                error,
+            )
+            marks.remove([directory.path])
 
     def close(self, *, clean: bool = True, broker_epoch: int = -1) -> None:
         """Close every log; after a clean close the next start recovers nothing. `broker_epoch` goes into the
@@ -719,6 +775,8 @@ class LogManager:
         """A disk error of this directory: it may be offline from now on."""
         if not directory.report(error):
             return
+        if self.run_marks is not None:
+            self.run_marks.remove(each.path for each in self._directories)
         logs = [log for key, log in self._logs.items() if self._homes[key] is directory]
         for log in logs:
             log.go_offline()

@@ -4,10 +4,11 @@ The batch may unpack to hundreds of megabytes, so the search is an object that c
 thread. It has its bytes for itself and touches nothing else.
 """
 
+from moldau.core.side_worker import PutOff
 from moldau.records import walk
 from moldau.records.batch import HEADER_BYTES, LOG_APPEND_TIME, BatchView, CorruptBatch
 from moldau.records.compression import SMALL_BYTES_MAX, CompressionFailure, UnpacksToMore, unpacked
-from moldau.records.unpack_budget import UnpackBudget
+from moldau.records.unpack_budget import UnpackBudget, likely_bytes
 
 
 class RecordSearch:
@@ -29,6 +30,20 @@ class RecordSearch:
     def run_short(self, budget: UnpackBudget) -> tuple[int, int] | None:
         """As `run`, in less than a millisecond; UnpacksToMore when the batch is too large for that."""
         return self._run(min(SMALL_BYTES_MAX, budget.batch_bytes_max), budget)
+
+    def run_likely(self, budget: UnpackBudget) -> tuple[int, int] | None:
+        """As `run`; PutOff, and nothing has happened, when the batch unpacks to far more than was sent."""
+        limit = likely_bytes(self._batch.size_bytes)
+        if (
+            not self._batch.codec
+            or limit >= budget.batch_bytes_max
+            or self._batch.count > budget.records_left
+        ):
+            return self.run(budget)
+        try:
+            return self._run(limit, budget)
+        except UnpacksToMore:
+            raise PutOff from None
 
     def run(self, budget: UnpackBudget) -> tuple[int, int] | None:
         """(timestamp, offset), or None when no record fits.

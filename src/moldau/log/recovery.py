@@ -13,7 +13,7 @@ to disk, at least.
 
 Where any file shows that the log was longer (end_offset_hints.py), and no other replica has what is lost, it
 goes on behind that: offsets that were acknowledged are not given to other records. Such a gap is logged, and
-readers pass over it as over one of compaction's.
+filled (end_gap.py), so that readers pass over it as over one of compaction's.
 
 Interrupted deletions and compactions are finished or undone first (leftovers.py); Kafka's preallocated
 indexes lose their padding. Between two segments there may be a gap that compaction has left, but only below
@@ -33,6 +33,7 @@ from moldau.core.settings.topic import TopicSettings
 from moldau.log.checked_scan import UnreadableLog
 from moldau.log.checkpoints import read_topic_id
 from moldau.log.descriptors import DescriptorLimit
+from moldau.log.end_gap import fill_end_gap
 from moldau.log.end_offset_hints import OFFSETS_LOST_MAX
 from moldau.log.epochs import LeaderEpochs
 from moldau.log.found_segments import FoundSegments
@@ -66,6 +67,8 @@ class Recovered(NamedTuple):
     """The log goes on so far behind its old end: its recovery point has to be written down before it is
     used.
     """
+    records_cut: bool = False
+    """Whether the log was cut before whole batches, which the death of a process alone does not explain."""
 
 
 def open_log(
@@ -140,6 +143,8 @@ def open_log(
             opening.start_afresh(log_start_offset)
             epochs.clear()
             end_offset = log_start_offset
+    if sole_copy:
+        fill_end_gap(found, epochs)
     first_offset = max(log_start_offset, segments[0].base_offset)
     epochs.truncate_end(end_offset)
     epochs.truncate_start(first_offset)
@@ -177,7 +182,7 @@ def open_log(
     log.last_flush_ms = now_ms
     for segment in segments:
         segment.close_descriptor()
-    return Recovered(log, found.bytes_truncated, found.truncated_because, offsets_lost)
+    return Recovered(log, found.bytes_truncated, found.truncated_because, offsets_lost, found.records_cut)
 
 
 def _after_clean_stop(

@@ -21,6 +21,7 @@ class Rules:
         "codec",
         "compacts",
         "level",
+        "looks_inside",
         "plain_attributes",
         "size_bytes_max",
         "timestamps_limited",
@@ -33,6 +34,7 @@ class Rules:
         self.after_max_ms = settings.message_timestamp_after_max_ms
         self.timestamps_limited = not self.append_time and self.before_max_ms < MAX_LONG
         self.compacts = settings.compacts
+        self.looks_inside = settings.moldau_records_check
         self.codec: int | None = None
         self.level: int | None = None
         if settings.compression_type != "producer":

@@ -69,6 +69,14 @@ def look_into(search: RecordSearch, budget: UnpackBudget) -> Found:
         return Unreadable(str(error))
 
 
+def look_into_if_likely(search: RecordSearch, budget: UnpackBudget) -> Found:
+    """As `look_into`; PutOff when the batch unpacks to far more than it has bytes."""
+    try:
+        return search.run_likely(budget)
+    except (CorruptBatch, UnpacksToMore) as error:
+        return Unreadable(str(error))
+
+
 def look_into_if_short(search: RecordSearch, budget: UnpackBudget) -> Found:
     """As `look_into`, in less than a millisecond; UnpacksToMore when it would take longer."""
     try:

@@ -1,9 +1,10 @@
 """Validates a batch in full, and rewrites it where the topic's settings require that.
 
-leader_append.py lets the usual batch through by its header alone and calls this for every other. The order of
+leader_append.py lets the usual batch through after a quick look and calls this for every other. The order of
 the checks and the codes are Kafka's (LogValidator, UnifiedLog): form, size, crc, count, control bit, codec,
-then the records where a setting demands to look inside:
+then the records:
 
+    all                  they can be unpacked and read, are as many as the header says, and have its offsets
     compaction           every record needs a key
     timestamp limits     a record too old or too new is refused, and named by its place in the batch
     compression.type     another codec than the batch's: the payload is unpacked and packed again
@@ -13,9 +14,9 @@ A maximum timestamp in the header that is below the base timestamp is wrong; it 
 
 A few records are validated here; for more, the result is an `Inspection` to be run elsewhere (inspection.py).
 
-A wrong count is found by the last offset delta, by a lower bound on a record's size, and, in uncompressed
-batches of up to `COUNTED_RECORDS_MAX` records, by walking their lengths. A larger batch with a consistent
-wrong count is not found unless the records are looked at for another reason; its readers will refuse it.
+With `moldau.records.check=false` compressed batches are not unpacked, unless another setting demands it. A
+wrong count is then found by the last offset delta, by a lower bound on a record's size, and, in uncompressed
+batches of up to `COUNTED_RECORDS_MAX` records, by walking their lengths.
 """
 
 from moldau.log.append_result import Refusal
@@ -42,10 +43,10 @@ COUNTED_RECORDS_MAX = 8
 
 
 def prepare(
-    data: Readable, rules: Rules, now_ms: int, *, from_client: bool
+    data: Readable, rules: Rules, now_ms: int, *, from_client: bool, is_long: bool = False
 ) -> BatchView | Refusal | Inspection:
     """The batch as it shall be stored (rewritten, and then in memory of its own, where need be), the refusal,
-    or the inspection that must be run first.
+    or the inspection that must be run first; `is_long`: known to take longer than the event loop has.
     """
     view = _parse(data)
     if isinstance(view, Refusal):
@@ -54,7 +55,7 @@ def prepare(
     if refusal is not None:
         return refusal
     if from_client:
-        return _apply_rules(view, rules, now_ms)
+        return _apply_rules(view, rules, now_ms, is_long=is_long)
     return view
 
 
@@ -136,7 +137,9 @@ def _judge_client(view: BatchView) -> Refusal | None:
     return Refusal(ErrorCode.INVALID_RECORD, reason) if reason else None
 
 
-def _apply_rules(view: BatchView, rules: Rules, now_ms: int) -> BatchView | Refusal | Inspection:
+def _apply_rules(
+    view: BatchView, rules: Rules, now_ms: int, *, is_long: bool
+) -> BatchView | Refusal | Inspection:
     if view.attributes & LOG_APPEND_TIME and not rules.append_time:
         return Refusal(
             ErrorCode.INVALID_TIMESTAMP, "the batch claims LogAppendTime, which only the broker may set"
@@ -144,9 +147,9 @@ def _apply_rules(view: BatchView, rules: Rules, now_ms: int) -> BatchView | Refu
     recode = rules.codec is not None and rules.codec != view.codec
     too_new = not rules.append_time and view.max_timestamp_ms > now_ms + rules.after_max_ms
     max_is_wrong = view.max_timestamp_ms < view.base_timestamp_ms
-    if rules.compacts or rules.timestamps_limited or recode or too_new or max_is_wrong:
+    if rules.looks_inside or rules.compacts or rules.timestamps_limited or recode or too_new or max_is_wrong:
         inspection = Inspection(view, rules, now_ms)
-        if not inspection.is_short:
+        if is_long or not inspection.is_short:
             return inspection
         try:
             looked_at = inspection.run_short()

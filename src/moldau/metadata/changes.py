@@ -19,6 +19,7 @@ from moldau.metadata.image import (
     BrokerState,
     ConfigKey,
     Image,
+    LogEnd,
     PartitionState,
     QuotaEntity,
     ResourceType,
@@ -36,6 +37,7 @@ class Draft:
         "brokers",
         "configs",
         "delegation_tokens",
+        "features",
         "quotas",
         "scalars",
         "scram",
@@ -55,6 +57,7 @@ class Draft:
         self.scram = base.scram
         self.scalars: dict[str, str | int | bytes] = {}
         self.quotas = base.quotas
+        self.features = base.features
 
     def edit_brokers(self) -> dict[int, BrokerState]:
         """The brokers, to be changed."""
@@ -124,6 +127,7 @@ class Draft:
             delegation_tokens=self.delegation_tokens,
             scram=self.scram,
             quotas=self.quotas,
+            features=self.features,
             **self.scalars,  # type: ignore[arg-type]
         )
 
@@ -170,6 +174,16 @@ class FeatureLevelChanged(NamedTuple):
 
     def apply(self, draft: Draft) -> None:
         draft.scalars["level"] = self.level
+
+
+class FeatureChanged(NamedTuple):
+    """One of Kafka's features got another level (features.py)."""
+
+    name: str
+    level: int
+
+    def apply(self, draft: Draft) -> None:
+        draft.features = {**draft.features, self.name: self.level}
 
 
 class BrokerRegistered(NamedTuple):
@@ -270,6 +284,17 @@ class ReplicasOffline(NamedTuple):
     def apply(self, draft: Draft) -> None:
         brokers = draft.edit_brokers()
         brokers[self.node_id] = brokers[self.node_id]._replace(offline=dict(self.replicas))
+
+
+class LogEndsTold(NamedTuple):
+    """A broker told where its doubtful replicas end: these, and no others, by topic id."""
+
+    node_id: int
+    ends: tuple[tuple[bytes, tuple[LogEnd, ...]], ...]
+
+    def apply(self, draft: Draft) -> None:
+        brokers = draft.edit_brokers()
+        brokers[self.node_id] = brokers[self.node_id]._replace(log_ends=dict(self.ends))
 
 
 class BrokerUnregistered(NamedTuple):

@@ -10,6 +10,7 @@ that what does not use it stays readable for older versions:
     partition   [leader, leader epoch, partition epoch, [replicas], [in-sync]]
                 [..., [eligible]]                         if any is eligible (KIP-966)
                 [..., [eligible], [original], [target]]   while it is being reassigned (KIP-455)
+                [..., [target], [doubtful]]   while nobody leads, and machines have lost power
 """
 
 import binascii
@@ -26,6 +27,7 @@ from moldau.metadata.image import (
     FIRST_LEVELS,
     BrokerState,
     Image,
+    LogEnd,
     PartitionState,
     QuotaEntity,
     ResourceType,
@@ -91,8 +93,10 @@ def to_json(value: object) -> bytes:
 
 
 def _fields_of(state: PartitionState) -> Sequence[Any]:
-    if state.original or state.target:
+    if state.doubtful:
         return state
+    if state.original or state.target:
+        return state[:8]
     return state[:6] if state.elr else state[:5]
 
 
@@ -120,6 +124,14 @@ def _offline(value: Mapping[str, Sequence[int]]) -> dict[bytes, tuple[int, ...]]
     return {uuid_from_text(topic_id): tuple(indexes) for topic_id, indexes in value.items()}
 
 
+def _log_end_fields(ends: Iterable[tuple[bytes, Sequence[LogEnd]]]) -> dict[str, Sequence[LogEnd]]:
+    return {uuid_to_text(topic_id): rows for topic_id, rows in ends}
+
+
+def _log_ends(value: Mapping[str, Sequence[Sequence[int]]]) -> dict[bytes, tuple[LogEnd, ...]]:
+    return {uuid_from_text(topic_id): tuple(LogEnd(*row) for row in rows) for topic_id, rows in value.items()}
+
+
 def _fields_of_broker(broker: BrokerState) -> list[Any]:
     """The fields of every release, then a table of those that are not at their default."""
     fields: list[Any] = list(broker[:5])
@@ -128,6 +140,7 @@ def _fields_of_broker(broker: BrokerState) -> list[Any]:
         "offline": _offline_fields(broker.offline.items()),
         "levels": broker.levels if broker.levels != FIRST_LEVELS else (),
         "directories": broker.directories,
+        "log_ends": _log_end_fields(broker.log_ends.items()),
     }
     told = {name: value for name, value in further.items() if value}
     return [*fields, told] if told else fields
@@ -150,6 +163,7 @@ def _broker(
         offline=_offline(further.get("offline", {})),
         levels=(low, high),
         directories=tuple(further.get("directories", ())),
+        log_ends=_log_ends(further.get("log_ends", {})),
     )
 
 
@@ -203,11 +217,17 @@ _BY_TYPE: dict[type, _Row] = {
         ),
     ),
     ch.FeatureLevelChanged: ("feature-level-changed", list, ch.FeatureLevelChanged),
+    ch.FeatureChanged: ("feature-changed", list, ch.FeatureChanged),
     ch.BrokerShuttingDown: ("broker-shutting-down", list, ch.BrokerShuttingDown),
     ch.ReplicasOffline: (
         "replicas-offline",
         lambda change: [change.node_id, _offline_fields(change.replicas)],
         lambda node, replicas: ch.ReplicasOffline(node, tuple(_offline(replicas).items())),
+    ),
+    ch.LogEndsTold: (
+        "log-ends-told",
+        lambda change: [change.node_id, _log_end_fields(change.ends)],
+        lambda node, ends: ch.LogEndsTold(node, tuple(_log_ends(ends).items())),
     ),
     ch.BrokerRegisteredAndElected: (
         "broker-registered",
@@ -301,6 +321,7 @@ def encode_image(image: Image) -> dict[str, Any]:
         **({"acls": list(image.acls)} if image.acls else {}),
         **({"quotas": [[entity, values] for entity, values in image.quotas.items()]} if image.quotas else {}),
         **({"delegation_tokens": list(image.delegation_tokens.values())} if image.delegation_tokens else {}),
+        **({"features": dict(image.features)} if image.features else {}),
         **({"scram": _fields_of_users(image)} if image.scram else {}),
         **({"scram_secret": _text(image.scram_secret)} if image.scram_secret else {}),
     }
@@ -343,4 +364,5 @@ def decode_image(value: Mapping[str, Any]) -> Image:
         },
         scram_secret=_bytes(value.get("scram_secret", "")),
         quotas={_entity(entity): values for entity, values in value.get("quotas", ())},
+        features=value.get("features", {}),
     )

@@ -65,6 +65,17 @@ class Entry(NamedTuple):
     documentation: str
 
 
+THROTTLES = frozenset(
+    {
+        "leader.replication.throttled.rate",
+        "follower.replication.throttled.rate",
+        "replica.alter.log.dirs.io.max.bytes.per.second",
+    }
+)
+"""Settings that brokers have only while an administrator has set them: unset ones are not listed, as in
+Kafka."""
+
+
 def describe_topic(image: Image, static: StaticSettings, node_id: int, topic: str) -> list[Entry]:
     """All settings of a topic."""
     return describe_topic_configs(
@@ -101,15 +112,20 @@ def describe_broker(image: Image, static: StaticSettings, node_id: int) -> list[
     layers = _layers(image, static, node_id)
     entries = []
     for row in BrokerSettings.ROWS.values():
+        if row.name in THROTTLES and all(row.name not in texts for texts, _ in layers):
+            continue
         synonyms = tuple(_found(_broker_synonyms(row.name), layers))
         if all(synonym.name != row.name for synonym in synonyms):
             synonyms = ()  # an unset log.retention.ms is unset, whatever log.retention.hours says
         entries.append(_entry(row, settings, synonyms, read_only=row.scope is Scope.READ_ONLY))
-    return entries + [_prefixed(name, layers) for name in settings.prefixed]
+    unknown = {name: None for texts, _ in layers[:2] for name in texts if row_of(name) is None}
+    return entries + [_prefixed(name, layers) for name in {**dict.fromkeys(settings.prefixed), **unknown}]
 
 
 def _prefixed(name: str, layers: "_Layers") -> Entry:
-    """A setting of one listener. One without a row is taken for a secret, as in Kafka."""
+    """A setting of one listener, or one that nobody here knows. One without a row is taken for a secret, as
+    in Kafka.
+    """
     row = row_of(name)
     sensitive = row is None or row.sensitive
     found = [(texts[name], source) for texts, source in layers if name in texts]
@@ -132,6 +148,7 @@ def describe_broker_defaults(image: Image) -> list[Entry]:
     for name, value in image.configs.get(DEFAULT_BROKER, NOTHING).items():
         row = row_of(name)
         if row is None:
+            entries.append(_prefixed(name, ((image.configs[DEFAULT_BROKER], Source.DYNAMIC_DEFAULT_BROKER),)))
             continue
         shown = None if row.sensitive else value
         synonym = Synonym(name, shown, Source.DYNAMIC_DEFAULT_BROKER)

@@ -25,7 +25,9 @@ from moldau.metadata.changes import (
     ControllerElected,
     DelegationTokenChanged,
     DelegationTokensRemoved,
+    FeatureChanged,
     FeatureLevelChanged,
+    LogEndsTold,
     PartitionsAdded,
     PartitionsChanged,
     ProducerIdsAllocated,
@@ -46,6 +48,9 @@ def changes_between(old: Image, new: Image) -> list[Change]:
         changes.append(ClusterCreated(new.cluster_id))
     if new.level != old.level:
         changes.append(FeatureLevelChanged(new.level))
+    changes += [
+        FeatureChanged(name, level) for name, level in new.features.items() if old.features.get(name) != level
+    ]
     if (new.controller_id, new.controller_epoch) != (old.controller_id, old.controller_epoch):
         changes.append(ControllerElected(new.controller_id, new.controller_epoch))
     changes += _of_brokers(old, new)
@@ -87,11 +92,16 @@ def _of_brokers(old: Image, new: Image) -> Iterator[Change]:
             yield BrokerShuttingDown(node_id)
         if broker.offline != (offline or {}):
             yield ReplicasOffline(node_id, tuple((each, tuple(of)) for each, of in broker.offline.items()))
+        told = {} if known is None or _registered_anew(known, broker) else known.log_ends
+        if broker.log_ends != told:
+            yield LogEndsTold(node_id, tuple(broker.log_ends.items()))
 
 
 def _registered_anew(known: BrokerState, now: BrokerState) -> bool:
     """Whether the broker registered in between; only that ends a shutdown."""
-    kept = known._replace(fenced=now.fenced, shutting_down=now.shutting_down, offline=now.offline)
+    kept = known._replace(
+        fenced=now.fenced, shutting_down=now.shutting_down, offline=now.offline, log_ends=now.log_ends
+    )
     return kept != now or (known.shutting_down and not now.shutting_down)
 
 

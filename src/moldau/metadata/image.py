@@ -41,8 +41,16 @@ class PartitionState(NamedTuple):
     `min.insync.replicas`, so that the high watermark has stood still since, and each still has every
     committed record. While a partition has a leader, that leader is in sync.
 
+    `doubtful`: while nobody leads and none is in sync, those of the last in-sync and eligible replicas whose
+    machines have lost power since: some of them has every committed record that is left, and which of them is
+    told by the ends of their logs (controller/log_ends.py). Kafka calls them the last known ELR.
+
+    While eligible replicas are switched off (metadata/features.py), both are empty, and the last in-sync
+    replicas stay in `isr` without a leader.
+
     While a reassignment is under way (KIP-455), `original` and `target` are the replicas before and after it,
-    and `replicas` are those of `original`, then those that are added. Otherwise both are empty.
+    and `replicas` are those of `target`, then those that will be removed, in the order of their ids (as in
+    Kafka). Otherwise both are empty.
     """
 
     leader: int
@@ -53,16 +61,17 @@ class PartitionState(NamedTuple):
     elr: tuple[int, ...] = ()
     original: tuple[int, ...] = ()
     target: tuple[int, ...] = ()
+    doubtful: tuple[int, ...] = ()
 
     @property
     def adding(self) -> tuple[int, ...]:
         """The replicas that a reassignment adds."""
-        return tuple(node for node in self.target if node not in self.original)
+        return tuple(sorted(node for node in self.target if node not in self.original))
 
     @property
     def removing(self) -> tuple[int, ...]:
         """The replicas that a reassignment will remove once its target is in sync."""
-        return tuple(node for node in self.original if node not in self.target)
+        return tuple(sorted(node for node in self.original if node not in self.target))
 
     @property
     def replication_factor(self) -> int:
@@ -96,12 +105,23 @@ OfflineReplicas = Mapping[bytes, tuple[int, ...]]
 """Partitions, by topic id."""
 
 
+class LogEnd(NamedTuple):
+    """Where a replica's log ends. Valid as long as the partition's leader epoch is `asked_epoch`."""
+
+    partition: int
+    asked_epoch: int
+    log_epoch: int
+    """The leader epoch of its last record."""
+    end_offset: int
+
+
 class BrokerState(NamedTuple):
     """One registered broker. A fenced one is known, but must not lead.
 
     `shutting_down`: it lives, hands its leaderships over, and enters no in-sync set (KIP-841). `offline`: its
     replicas that it cannot serve, because their log directory or log is lost. `levels`: the lowest and the
-    highest metadata level that it reads. `directories`: the ids of its log directories.
+    highest metadata level that it reads. `directories`: the ids of its log directories. `log_ends`: by topic
+    id, where its doubtful replicas end; until it registers again.
     """
 
     node_id: int
@@ -113,6 +133,7 @@ class BrokerState(NamedTuple):
     offline: OfflineReplicas = MappingProxyType({})
     levels: tuple[int, int] = FIRST_LEVELS
     directories: tuple[str, ...] = ()
+    log_ends: Mapping[bytes, tuple[LogEnd, ...]] = MappingProxyType({})
 
     @property
     def active(self) -> bool:
@@ -157,6 +178,8 @@ class Image(NamedTuple):
     scram_secret: bytes = b""
     """Of which the salts of names that do not exist are made (security/login/scram.py)."""
     quotas: Quotas = MappingProxyType({})
+    features: Mapping[str, int] = MappingProxyType({})
+    """Levels of Kafka's features that were changed (metadata/features.py)."""
 
     def topic_by_id(self, topic_id: bytes) -> TopicState | None:
         """The topic of this id."""

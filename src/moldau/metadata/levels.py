@@ -8,6 +8,8 @@ registered broker reads. So no broker meets a change that it cannot read.
     level 1   a single broker, releases before the cluster
     level 2   brokers tell levels and log directories; BrokerShuttingDown, ReplicasOffline, reassignments
     level 3   who may log in, do what, and how much: ACLs, SCRAM credentials, delegation tokens, client quotas
+    level 4   doubtful replicas, and where their logs end
+    level 5   levels of Kafka's features (features.py)
 
 A new cluster begins at the highest level. An older one keeps its level until an administrator raises it
 (UpdateFeatures, `kafka-features upgrade`). Levels are never lowered: what was written would not be readable.
@@ -24,7 +26,9 @@ from moldau.metadata.changes import (
     ClientQuotasChanged,
     DelegationTokenChanged,
     DelegationTokensRemoved,
+    FeatureChanged,
     FeatureLevelChanged,
+    LogEndsTold,
     PartitionChanged,
     PartitionsAdded,
     PartitionsChanged,
@@ -40,7 +44,7 @@ FEATURE = "moldau.metadata.version"
 """The name under which clients see the level (ApiVersions, UpdateFeatures)."""
 
 LEVEL_MIN = 1
-LEVEL_MAX = 3
+LEVEL_MAX = 5
 LEVELS = (LEVEL_MIN, LEVEL_MAX)
 """The levels that this version of Moldau reads."""
 
@@ -48,10 +52,15 @@ CLUSTER_LEVEL = 2
 """From this level on there are the changes that several brokers need."""
 SECURITY_LEVEL = 3
 """From this level on there are the changes that a secured cluster needs."""
+LOG_ENDS_LEVEL = 4
+"""From this level on the longest log leads after all have lost power."""
+FEATURES_LEVEL = 5
+"""From this level on Kafka's features have levels that change."""
 
 _NEEDED: Mapping[type, int] = {
     BrokerShuttingDown: CLUSTER_LEVEL,
     ReplicasOffline: CLUSTER_LEVEL,
+    LogEndsTold: LOG_ENDS_LEVEL,
     AclsCreated: SECURITY_LEVEL,
     AclsDeleted: SECURITY_LEVEL,
     DelegationTokenChanged: SECURITY_LEVEL,
@@ -60,6 +69,7 @@ _NEEDED: Mapping[type, int] = {
     ScramCredentialSet: SECURITY_LEVEL,
     ScramCredentialRemoved: SECURITY_LEVEL,
     ClientQuotasChanged: SECURITY_LEVEL,
+    FeatureChanged: FEATURES_LEVEL,
 }
 """Changes that are new in a level; of the others, some need one only for what they say."""
 
@@ -103,7 +113,10 @@ def _needed(change: Change) -> int:
         return needed
     if isinstance(change, BrokerRegistered):
         return CLUSTER_LEVEL if change.levels != FIRST_LEVELS or change.directories else LEVEL_MIN
-    return CLUSTER_LEVEL if any(len(state) > 6 and any(state[6:]) for state in _states(change)) else LEVEL_MIN
+    states = _states(change)
+    if any(state.doubtful for state in states):
+        return LOG_ENDS_LEVEL
+    return CLUSTER_LEVEL if any(state.original or state.target for state in states) else LEVEL_MIN
 
 
 def _states(change: Change) -> Sequence[PartitionState]:

@@ -36,8 +36,9 @@ NO_BROKER_EPOCH = -1
 class Registration(NamedTuple):
     """A broker's registration. `endpoints`: (host, port) by listener name.
 
-    `previous_broker_epoch`: that before the restart, if the stop was clean in every log directory; else
-    NO_BROKER_EPOCH, and the end of its logs may be lost. `broker_epoch` is assigned by the store. `levels`:
+    `previous_broker_epoch`: that before the restart, if the stop took nothing in any log directory: it was
+    clean, or only the process died (log/run_marks.py); else NO_BROKER_EPOCH, and the end of its logs may be
+    lost. `broker_epoch` is assigned by the store. `levels`:
     the lowest and highest metadata level that it reads (levels.py). `directories`: the ids of its log
     directories, which it holds locked.
     """

@@ -11,6 +11,7 @@ from moldau.monitor.loop_lag import LoopLag
 from moldau.monitor.process import ProcessFacts
 from moldau.monitor.request_times import RequestTimes, cumulative
 from moldau.monitor.sources import (
+    ClientStateSource,
     ListenerSource,
     LogManagerSource,
     RequestMemorySource,
@@ -125,6 +126,15 @@ def memory(requests: RequestMemorySource, responses: ResponseMemorySource) -> It
             (labels(kind="response"), responses.closed_count),
         ],
     )
+
+
+def client_state(state: ClientStateSource) -> Iterator[str]:
+    """What clients make the broker keep, by kind, and its limit."""
+    kinds = [(labels(kind=each.name), each) for each in state.accounts]
+    yield samples("moldau_client_state_used_bytes", [(tag, each.used_bytes) for tag, each in kinds])
+    yield single("moldau_client_state_limit_bytes", state.limit_bytes)
+    yield samples("moldau_client_state_evicted_total", [(tag, each.evicted_count) for tag, each in kinds])
+    yield samples("moldau_client_state_refused_total", [(tag, each.refused_count) for tag, each in kinds])
 
 
 def directories(manager: LogManagerSource) -> Iterator[str]:

@@ -82,12 +82,34 @@ def replication(watch: ClusterWatch, image: Callable[[], Image], clock: Clock) -
 
 
 def _able(image: Image, names: list[str]) -> str:
-    """Which brokers could lead these partitions if they were back, as they have every record (KIP-966)."""
+    """Which brokers could lead these partitions if they were back, as they have every record (KIP-966); or
+    for whom they wait, where no broker is known to have it.
+    """
     able: set[int] = set()
+    waits: set[int] = set()
+    doubtful = False
     for name in names:
         topic, _, index = name.rpartition("-")
-        state = image.topics[topic].partitions[int(index)]
+        found = image.topics[topic]
+        state = found.partitions[int(index)]
         able.update(state.isr or state.elr)
+        if state.doubtful:
+            doubtful = True
+            waits.update(
+                node
+                for node in (*state.elr, *state.doubtful)
+                if node not in image.brokers
+                or image.brokers[node].fenced
+                or image.brokers[node].has_offline(found.topic_id, int(index))
+            )
+    if doubtful and waits:
+        missing = " and ".join(str(node) for node in sorted(waits))
+        return (
+            "; their other replicas have lost power, and the longest log leads once "
+            f"broker {missing} is back with its log, or an unclean election says that it is gone for good"
+        )
+    if doubtful:
+        return "; their replicas have lost power, and brokers are telling where their logs end"
     if not able:
         return "; no replica is known to have every record"
     return f"; every record is on broker {' or '.join(str(node) for node in sorted(able))}"

@@ -231,6 +231,13 @@ CONDITIONS: dict[str, Kind] = {
         "See the log for the disconnected clients, and check them; if many slow ones are usual, raise "
         "moldau.queued.max.response.bytes.",
     ),
+    "client-state-full": Kind(
+        _WARN,
+        "What clients make the broker keep has nearly used up moldau.client.state.max.bytes, or did so in "
+        "the last minute: fetch sessions and unfinished logins are closed, then joins of groups refused.",
+        "moldau_client_state_used_bytes tells which kind; if your clients need as much, raise "
+        "moldau.client.state.max.bytes.",
+    ),
     "transaction-hanging": Kind(
         _WARN,
         "A transaction is open in a partition and no coordinator knows it: read_committed readers would wait "

@@ -144,5 +144,10 @@ def _sentence(text: str) -> str:
 def _of_phase(phase: Phase) -> Iterable[Condition]:
     if phase in (Phase.NOT_RUNNING, Phase.STARTING):
         yield condition("starting", "the broker is starting; clients are not served yet")
+    elif phase is Phase.RECOVERY:
+        # Also before the logs are counted and after the last one is open: listeners still refuse connections.
+        yield condition(
+            "starting", "the broker opens its logs and then its parts; clients are not served yet"
+        )
     elif phase is Phase.SHUTTING_DOWN:
         yield condition("stopping", "the broker is shutting down")

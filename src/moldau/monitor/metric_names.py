@@ -216,6 +216,16 @@ MOLDAU = {
     "moldau_connections_closed_for_memory_total": _counter(
         "Connections closed because they held memory while a limit was reached: kind=request or response."
     ),
+    "moldau_client_state_used_bytes": _gauge(
+        "What clients make the broker keep between their requests, by kind: logins, fetch_sessions, groups."
+    ),
+    "moldau_client_state_limit_bytes": _gauge("moldau.client.state.max.bytes."),
+    "moldau_client_state_evicted_total": _counter(
+        "Fetch sessions and unfinished logins that were closed to make room, by kind."
+    ),
+    "moldau_client_state_refused_total": _counter(
+        "Fetch sessions and joins of groups that were refused for want of room, by kind."
+    ),
     "moldau_round_trips_total": _counter(
         "Records that the broker wrote through its own listener and read back."
     ),

@@ -69,6 +69,8 @@ class Metrics:
             yield from quotas(sources.quotas, list(sources.listeners))
         if sources.requests is not None and sources.responses is not None:
             yield from broker_metrics.memory(sources.requests, sources.responses)
+        if sources.client_state is not None:
+            yield from broker_metrics.client_state(sources.client_state)
         if sources.log_manager is not None:
             yield from broker_metrics.directories(sources.log_manager)
             if sources.log_manager.compaction is not None:

@@ -8,13 +8,13 @@
 The HTTP server gets the table `routes`.
 """
 
-import html
 from collections.abc import Mapping
 
 from moldau.monitor.conditions import Condition
 from moldau.monitor.exposition import CONTENT_TYPE
 from moldau.monitor.health import Health, Verdict
 from moldau.monitor.metrics import Metrics
+from moldau.monitor.overview import overview, plain_text
 from moldau.monitor.page import HTML, Ask, Page, Route, json_page, text_page
 
 DESCRIPTIONS = {
@@ -86,13 +86,9 @@ class Pages:
                 f"      {cause.remedy}",
                 "",
             ]
-        facts = {
-            "state": self._health.phase.name.lower(),
-            "uptime": f"{self._health.uptime_ms / 1000:.0f} s",
-            **self._health.facts(),
-        }
+        known = self._known().items()
         return "\n".join(
-            lines + [f"{name.replace('_', ' ') + ':':18}{_plain(value)}" for name, value in facts.items()]
+            lines + [f"{name.replace('_', ' ') + ':':18}{plain_text(value)}" for name, value in known]
         )
 
     def metrics(self, _: Ask) -> Page:
@@ -102,19 +98,15 @@ class Pages:
     def overview(self, _: Ask) -> Page:
         """A page for people: the verdict, and links."""
         verdict = self._health.verdict()
-        links = "".join(
-            f'<tr><td><a href="{path}">{path}</a></td><td>{html.escape(text)}</td></tr>'
-            for path, text in DESCRIPTIONS.items()
-        )
-        body = (
-            '<!doctype html><html lang="en"><meta charset="utf-8"><title>Moldau</title>'
-            '<meta name="viewport" content="width=device-width">'
-            "<style>body{font:16px/1.5 system-ui,sans-serif;max-width:50em;margin:2em auto;padding:0 1em}"
-            "td{padding:.1em 1em .1em 0}pre{background:#8881;padding:1em;overflow:auto}</style>"
-            f"<h1>Moldau</h1><p>This broker is <b>{verdict.word}</b>.</p>"
-            f"<pre>{html.escape(self._text(verdict))}</pre><table>{links}</table></html>\n"
-        )
-        return Page(body.encode(), HTML)
+        return Page(overview(verdict, self._known(), DESCRIPTIONS).encode(), HTML)
+
+    def _known(self) -> dict[str, object]:
+        """State, uptime and all other fields, for people."""
+        return {
+            "state": self._health.phase.name.lower(),
+            "uptime": f"{self._health.uptime_ms / 1000:.0f} s",
+            **self._health.facts(),
+        }
 
 
 def _cause(cause: Condition) -> dict[str, str]:
@@ -124,18 +116,3 @@ def _cause(cause: Condition) -> dict[str, str]:
         "message": cause.message,
         "remedy": cause.remedy,
     }
-
-
-def _plain(value: object) -> str:
-    """A field as text; list members are separated by semicolons."""
-    if isinstance(value, Mapping):
-        return ", ".join(
-            f"{str(name).replace('_', ' ')} {f'({words})' if isinstance(each, Mapping) else words}"
-            for name, each in value.items()
-            if each != "" and (words := _plain(each))
-        )
-    if isinstance(value, list | tuple):
-        return "; ".join(_plain(each) for each in value) or "none"
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    return "none" if value is None else str(value)

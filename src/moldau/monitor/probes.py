@@ -15,6 +15,7 @@ from moldau.monitor.health import Probe
 from moldau.monitor.loop_lag import LoopLag
 from moldau.monitor.process import ProcessFacts
 from moldau.monitor.sources import (
+    ClientStateSource,
     FsyncSource,
     ListenerSource,
     LogManagerSource,
@@ -34,6 +35,7 @@ _FSYNC_REMEMBERED_MS = 60_000
 _JUMP_REMEMBERED_MS = 600_000
 _DESCRIPTORS_USED_RATIO_MAX = 0.9
 _APPENDS_WAITING_MAX = 5_000
+_CLIENT_STATE_NEAR = 0.9
 _MEMORY_REMEMBERED_MS = 60_000
 _NAMED_MAX = 3
 _DAY_MS = 86_400_000
@@ -195,6 +197,29 @@ def connection_memory(
     return probe
 
 
+def client_state(part: Callable[[], ClientStateSource | None]) -> Probe:
+    """client-state-full, while it lasts and for a minute after."""
+
+    def probe() -> Found:
+        state = part()
+        if state is None or state.limit_bytes <= 0:
+            return
+        near = state.used_bytes >= state.limit_bytes * _CLIENT_STATE_NEAR
+        if near or state.full_within(_MEMORY_REMEMBERED_MS):
+            held = ", ".join(
+                f"{_bytes_text(each.used_bytes)} {each.name.replace('_', ' ')} ({each.evicted_count} closed, "
+                f"{each.refused_count} refused since the start)"
+                for each in state.accounts
+            )
+            yield condition(
+                "client-state-full",
+                f"{_bytes_text(state.used_bytes)} of moldau.client.state.max.bytes="
+                f"{_bytes_text(state.limit_bytes)} are in use: {held}",
+            )
+
+    return probe
+
+
 def partitions(part: Callable[[], ReplicasSource | None], node_id: int) -> Probe:
     """partitions-unopened, partitions-damaged, offline-partitions and under-min-isr, of the partitions here;
     at-min-isr, of those that this broker leads.
@@ -315,6 +340,7 @@ def standard_probes(
         metadata_behind(sources.metadata_behind),
         appends_waiting(lambda: sources.replicas),
         connection_memory(lambda: sources.requests, lambda: sources.responses),
+        client_state(lambda: sources.client_state),
         slow_fsync(lambda: sources.fsyncs, clock),
         event_loop_lag(lag),
         clock_jumped_back(lag, clock),

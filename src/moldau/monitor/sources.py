@@ -376,6 +376,27 @@ class ResponseMemorySource(Protocol):
     def full_within(self, duration_ms: float) -> bool: ...
 
 
+class ClientStateAccountSource(Protocol):
+    """What clients make the broker keep, of one kind."""
+
+    name: str
+    used_bytes: int
+    evicted_count: int
+    refused_count: int
+
+
+class ClientStateSource(Protocol):
+    """All that clients make the broker keep."""
+
+    limit_bytes: int
+    used_bytes: int
+
+    @property
+    def accounts(self) -> Sequence[ClientStateAccountSource]: ...
+
+    def full_within(self, duration_ms: float) -> bool: ...
+
+
 class FsyncSource(Protocol):
     """The fsyncs of the produce path."""
 
@@ -458,6 +479,7 @@ class Sources:
     token_keys: Callable[[], Sequence[TokenKeysSource]] = tuple
     requests: RequestMemorySource | None = None
     responses: ResponseMemorySource | None = None
+    client_state: ClientStateSource | None = None
     request_counts: Mapping[tuple[int, int], int] = field(default_factory=dict)
     request_times: RequestTimes = field(default_factory=RequestTimes)
     api_name: Callable[[int], str] = _no_name

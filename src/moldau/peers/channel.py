@@ -183,7 +183,9 @@ class Channel:
         self._login.begin()
 
     def _opened(self, connection: PeerConnection) -> None:
-        self._end_setup()
+        # The task that dialled is left alone: its peer may have answered before it goes on, and to cancel it
+        # then would close the connection.
+        self._stop_setup_timer()
         self._complaint = ""
         waiting, self._waiting = self._waiting, {}
         for call in waiting:
@@ -220,10 +222,14 @@ class Channel:
         if any(not call.done for call in self._waiting):
             self._connect()
 
-    def _end_setup(self) -> None:
+    def _stop_setup_timer(self) -> None:
         if self._setup is not None:
             self._setup.cancel()
             self._setup = None
+
+    def _end_setup(self) -> None:
+        """The connection is over: nobody dials for it any more."""
+        self._stop_setup_timer()
         task, self._connecting = self._connecting, None
         if task is not None and not task.done():
             task.cancel()

@@ -35,7 +35,7 @@ def release(message: Any) -> Generator[None, None, None]:
             waiting.extend(
                 rows
                 for name in _list_names(type(value))
-                if type(rows := getattr(value, name)) is list and rows and isinstance(rows[0], Struct)
+                if type(rows := getattr(value, name, None)) is list and rows and isinstance(rows[0], Struct)
             )
         elif len(value) > LONG_ROWS:
             nested = bool(_list_names(type(value[0])))
@@ -54,7 +54,9 @@ def release(message: Any) -> Generator[None, None, None]:
 
 
 def release_rows(rows: Any, message: Struct) -> Generator[None, None, None]:
-    """As `release`, for a message that is still being decoded and the list that is being filled."""
+    """As `release`, for a message that is still being decoded and the list that is being filled. The fields
+    behind it do not exist yet.
+    """
     if rows and isinstance(rows[0], Struct):
         while rows:
             del rows[-_AT_ONCE:]

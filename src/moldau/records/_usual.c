@@ -5,6 +5,8 @@
  *   | base timestamp 8 | max timestamp 8 | producer id 8 | producer epoch 2 | base sequence 4 | count 4 |
  *   | records ...
  *
+ * Uncompressed records are walked over, so far as `walked_max` says.
+ *
  * Nothing is read before the size says that it is there; a batch that is anything but usual gives None, and Python
  * judges it again with all its cases.
  *
@@ -17,6 +19,8 @@
 #include <string.h>
 #include <structmember.h>
 
+#include "walk_record.h"
+
 #define HEADER_BYTES 61
 #define POSITION_BYTES 16
 #define LENGTH_OVERHEAD 12
@@ -28,7 +32,7 @@
 
 typedef struct {
     PyObject_HEAD
-    long long size_bytes_max, roll_bytes, roll_above_ms, roll_after_ms, last_offset_max, after_max_ms;
+    long long size_bytes_max, roll_bytes, roll_above_ms, roll_after_ms, last_offset_max, after_max_ms, walked_max;
     unsigned long long attributes; /* bit n: attributes of value n are usual */
     Py_ssize_t large_bytes;
     int counted_max;
@@ -71,6 +75,22 @@ static int records_fill(const uint8_t *payload, Py_ssize_t size, int32_t count) 
         position += (Py_ssize_t)length;
     }
     return position == size;
+}
+
+/* Whether exactly `count` sound records fill the payload, one offset after the other, and the largest timestamp is
+ * the header's. */
+static int records_are_sound(const uint8_t *payload, Py_ssize_t size, int32_t count, int64_t base_timestamp_ms,
+                             int64_t max_timestamp_ms) {
+    Cursor all = {payload, payload + size};
+    int64_t newest_ms = NO_TIMESTAMP;
+    for (int32_t index = 0; index < count; index++) {
+        Record record;
+        if (!read_record(&all, base_timestamp_ms, &record) || record.offset_delta != index)
+            return 0;
+        if (record.timestamp_ms > newest_ms)
+            newest_ms = record.timestamp_ms;
+    }
+    return all.at == all.end && newest_ms == max_timestamp_ms;
 }
 
 #define SMALL_BYTES 1024 /* above this the library is faster: it reckons three strands at once */
@@ -175,10 +195,15 @@ static PyObject *marks_judge(Marks *self, PyObject *const *arguments, Py_ssize_t
         max_timestamp_ms > newest_ms || max_timestamp_ms > self->roll_above_ms || now_ms > self->roll_after_ms ||
         size > self->roll_bytes - position || last_offset_delta > self->last_offset_max - base)
         goto unusual;
-    if (!(attributes & CODEC_MASK) && !(records <= self->counted_max
-                                            ? records_fill(payload, payload_bytes, records)
-                                            : (int64_t)records * RECORD_BYTES_MIN <= payload_bytes))
-        goto unusual;
+    if (!(attributes & CODEC_MASK)) {
+        if (self->walked_max) {
+            if (records > self->walked_max ||
+                !records_are_sound(payload, payload_bytes, records, base_timestamp_ms, max_timestamp_ms))
+                goto unusual;
+        } else if (!(records <= self->counted_max ? records_fill(payload, payload_bytes, records)
+                                                  : (int64_t)records * RECORD_BYTES_MIN <= payload_bytes))
+            goto unusual;
+    }
     int sound = crc_is(self->crc, batch + CRC_START, size - CRC_START, u32(batch + 17));
     if (sound < 0)
         goto done;
@@ -257,6 +282,7 @@ static PyMemberDef marks_members[] = {
     {"roll_after_ms", T_LONGLONG, offsetof(Marks, roll_after_ms), 0, NULL},
     {"last_offset_max", T_LONGLONG, offsetof(Marks, last_offset_max), 0, NULL},
     {"after_max_ms", T_LONGLONG, offsetof(Marks, after_max_ms), 0, NULL},
+    {"walked_max", T_LONGLONG, offsetof(Marks, walked_max), 0, NULL},
     {"attributes", T_ULONGLONG, offsetof(Marks, attributes), 0, NULL},
     {NULL, 0, 0, 0, NULL},
 };

@@ -8,13 +8,21 @@ compressed to a hundredth is 100 MiB) and far below what would delay other reque
     a batch      256 MiB decompressed (compression.DECOMPRESSED_BYTES_MAX)
     a request      1 GiB decompressed, and 16 million records
 
-They apply only where records must be read: where a topic's settings demand it, and in searches by time.
+They apply wherever a broker reads records: in what producers send, and in searches by time.
 """
 
 from moldau.records.compression import DECOMPRESSED_BYTES_MAX
 
+_LIKELY_BYTES_MIN = 2 << 20  # the middle buffer of compression.py
+_LIKELY_RATIO = 16
+
 REQUEST_BYTES_MAX = 1 << 30
 REQUEST_RECORDS_MAX = 1 << 24
+
+
+def likely_bytes(packed_bytes: int) -> int:
+    """What nearly all batches of this size unpack to at most; more is left to when there is time for it."""
+    return max(_LIKELY_BYTES_MIN, packed_bytes * _LIKELY_RATIO)
 
 
 class UnpackBudget:

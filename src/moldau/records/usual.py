@@ -1,8 +1,9 @@
 """Validates common batches by their header alone; in Python. `_usual.c` is its compiled twin.
 
 Nearly all batches are alike: complete, undamaged, of an allowed codec, with plausible timestamps, and with
-room in the log's last segment. Such a batch is accepted by its header; any other gives None and goes through
-the complete validation (log/validation.py), which finds the error.
+room in the log's last segment. Such a batch is accepted by its header and, if it is not compressed, by a walk
+over its records; any other gives None and goes through the complete validation (log/validation.py), which
+finds the error. Compressed records are not looked at here (packed_records.py).
 
     marks = make_marks(counted_max, large_bytes)
     marks.judge(batch, base_offset, position, now_ms) -> Usual | None
@@ -19,6 +20,7 @@ from typing import Protocol, TypeAlias
 
 from moldau.core.crc import crc32c
 from moldau.core.kernels import kernel
+from moldau.records import walk
 from moldau.records.batch import (
     CODEC_MASK,
     CRC_START,
@@ -61,6 +63,9 @@ class Marks(Protocol):
     """The last moment at which the segment takes anything."""
     last_offset_max: int
     """The highest offset that the segment takes."""
+    walked_max: int
+    """Uncompressed batches of up to so many records are usual if a walk over all records finds nothing
+    wrong. 0: only lengths are walked, and those of few records (`counted_max`)."""
 
     def judge(
         self, batch: bytes | bytearray | memoryview, base_offset: int, position: int, now_ms: int
@@ -84,6 +89,7 @@ class PythonMarks:
         "roll_after_ms",
         "roll_bytes",
         "size_bytes_max",
+        "walked_max",
     )
 
     def __init__(self, crc: Callable[..., int], counted_max: int, large_bytes: int) -> None:
@@ -92,6 +98,7 @@ class PythonMarks:
         self._large_bytes = large_bytes
         self.size_bytes_max = self.attributes = self.after_max_ms = 0
         self.roll_bytes = self.roll_above_ms = self.roll_after_ms = self.last_offset_max = 0
+        self.walked_max = 0
 
     def judge(
         self, batch: bytes | bytearray | memoryview, base_offset: int, position: int, now_ms: int
@@ -130,11 +137,7 @@ class PythonMarks:
             and base_offset + last_offset_delta <= self.last_offset_max
             and (
                 attributes & CODEC_MASK
-                or (
-                    records_fill_payload(batch, HEADER_BYTES, count)
-                    if count <= self._counted_max
-                    else count * RECORD_BYTES_MIN <= size - HEADER_BYTES
-                )
+                or self._records_may_be_sound(batch, count, base_timestamp_ms, max_timestamp_ms)
             )
             and self._crc(batch[CRC_START:]) == crc
         ):
@@ -147,6 +150,28 @@ class PythonMarks:
             producer_epoch,
             base_sequence,
         )
+
+    def _records_may_be_sound(
+        self, batch: bytes | bytearray | memoryview, count: int, base_timestamp_ms: int, max_timestamp_ms: int
+    ) -> bool:
+        if not self.walked_max:
+            if count <= self._counted_max:
+                return records_fill_payload(batch, HEADER_BYTES, count)
+            return count * RECORD_BYTES_MIN <= len(batch) - HEADER_BYTES
+        if count > self.walked_max:
+            return False
+        found = walk.check_in_python(
+            batch,
+            HEADER_BYTES,
+            0,
+            count,
+            base_timestamp_ms,
+            False,
+            walk.INT64_MIN,
+            walk.INT64_MAX,
+            walk.NO_TIMESTAMP,
+        )
+        return found == (walk.WALKED, len(batch), count, max_timestamp_ms)
 
 
 def python_stage(
@@ -168,8 +193,8 @@ stage: Callable[[bytearray, bytes | bytearray | memoryview, int, int], None] = (
 def make_marks(counted_max: int, large_bytes: int) -> Marks:
     """Marks of the chosen kernel.
 
-    Uncompressed batches of up to `counted_max` records have their lengths walked; batches of `large_bytes` or
-    more always go through the complete validation.
+    Where records are not checked, uncompressed batches of up to `counted_max` records still have their
+    lengths walked. Batches of `large_bytes` or more always go through the complete validation.
     """
     kind: Callable[..., Marks] = PythonMarks if _compiled is None else _compiled.Marks
     return kind(crc32c, counted_max, large_bytes)

@@ -50,6 +50,7 @@ def registry_application(
     return Application(
         routes_of(calls),
         settings,
+        on_close=calls.close,
         offered=lambda path: OFFERED,
         gate=gate,
         health=lambda: _health(service),

@@ -86,6 +86,7 @@ class Instance:
             self._reader,
             facts.message_bytes_max,
             self._deposed,
+            settings.moldau_registry_ids_resume_from,
         )
         self._member = ElectionMember(
             self._connect, group, self._identity, self._elected, session_timeout_ms=self._session_timeout_ms

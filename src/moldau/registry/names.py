@@ -4,6 +4,7 @@
     :.prod:orders   subject orders in the context .prod
     :.prod:         the context itself, where settings for all its subjects are kept
     :*:orders       orders in every context (only in searches)
+    :.__GLOBAL:     settings for all contexts that have none of their own; no subject is registered there
 
 Facts: Confluent's QualifiedSubject. Tenants, which its cloud puts before the context, are not here.
 """
@@ -15,6 +16,7 @@ from typing import NamedTuple
 from moldau.registry.problems import Code, RegistryProblem
 
 DEFAULT_CONTEXT = "."
+GLOBAL_CONTEXT = ".__GLOBAL"
 ANY_CONTEXT = "*"
 _PREFIX = ":."
 _ANY_PREFIX = ":*:"
@@ -72,8 +74,10 @@ def parse_context(text: str) -> str:
     return context if context.startswith(".") else f".{context}"
 
 
-def check_subject(name: str) -> str:
-    """The name as it is kept. RegistryProblem for one that nobody may use."""
+def check_subject(name: str, *, is_of_settings: bool = False) -> str:
+    """The name as it is kept. RegistryProblem for one that nobody may use; the global context is for
+    settings only.
+    """
     if any(ord(character) < 0x20 or 0x7F <= ord(character) < 0xA0 for character in name):
         raise _invalid(name)
     try:
@@ -82,6 +86,8 @@ def check_subject(name: str) -> str:
         raise _invalid(name) from None
     parsed = parse_name(name)
     if parsed.subject in _RESERVED or parsed.context == ANY_CONTEXT:
+        raise _invalid(name)
+    if parsed.context == GLOBAL_CONTEXT and not is_of_settings:
         raise _invalid(name)
     return parsed.qualified
 

@@ -72,7 +72,9 @@ async def serve_registry(parsed: ParsedSettings, *, is_read_only: bool = False) 
         try:
             yield Running(service, found, server)
         finally:
+            found.ending.set()
             await server.stop()
+            found.close()
     finally:
         server.release()
         await in_own_thread(service.close)

@@ -40,6 +40,7 @@ from moldau.registry.settings import RegistrySettings
 from moldau.registry.state.body import Version
 from moldau.registry.state.state import State
 from moldau.registry.topic.rounds import Decision
+from moldau.schemas.effort import current_work, working
 
 Json = Any
 """What `json.dumps` takes."""
@@ -330,6 +331,19 @@ class RegistryService:
 
     # Writes: take long; NotPrimary
 
+    def check_registration(
+        self, subject: str, request: Mapping[str, Json], *, normalize: bool = False
+    ) -> None:
+        """What `register` parses and compares, on the primary; the caches have it then. RegistryProblem."""
+        if not self.is_primary:
+            return
+        core, subject = self._core, check_subject(self._subject(subject))
+        there = registering.registered_already(core, subject, request, normalize=normalize, wanted="")
+        if there is None:
+            registering.decide_registration(
+                core, subject, request, lambda context, body: 0, normalize=normalize, wanted=""
+            )
+
     def register(
         self, subject: str, request: Mapping[str, Json], *, normalize: bool = False, format: str = ""
     ) -> dict[str, Json]:
@@ -339,10 +353,13 @@ class RegistryService:
         if there is not None:
             return there
 
+        work = current_work()
+
         def decide(id_for: registering.IdFor) -> Decision:
-            return registering.decide_registration(
-                core, subject, request, id_for, normalize=normalize, wanted=format
-            )
+            with working(work):  # also in the writer's thread
+                return registering.decide_registration(
+                    core, subject, request, id_for, normalize=normalize, wanted=format
+                )
 
         if self.is_primary:
             # Refused here, or parsed and compared for the writer's thread, which finds it in the cache.
@@ -359,9 +376,12 @@ class RegistryService:
         """POST /subjects/{s}/versions/{v}/tags: the version as the next one, with other tags in its text."""
         core, subject = self._core, check_subject(self._subject(subject))
 
+        work = current_work()
+
         def decide(id_for: registering.IdFor) -> Decision:
-            raw = tagging.tagging_request(core, subject, version, request)
-            return registering.decide_registration(core, subject, raw, id_for, normalize=False, wanted="")
+            with working(work):
+                raw = tagging.tagging_request(core, subject, version, request)
+                return registering.decide_registration(core, subject, raw, id_for, normalize=False, wanted="")
 
         if self.is_primary:
             decide(lambda context, body: 0)
@@ -442,4 +462,4 @@ class RegistryService:
     @staticmethod
     def _place(subject: str | None) -> str:
         """The name under which settings are kept: the default context as a whole is what is global."""
-        return "" if subject is None else check_subject(subject)
+        return "" if subject is None else check_subject(subject, is_of_settings=True)

@@ -9,7 +9,7 @@ the prefix (moldau.client's options). Listeners, login and limits: moldau.http.s
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from moldau.core.settings.checks import at_least, one_of_any_case
+from moldau.core.settings.checks import at_least, between, one_of_any_case
 from moldau.core.settings.table import boolean, integer, listing, long, table, text
 from moldau.http.settings import HttpSettingsPart, settings_from
 
@@ -33,6 +33,12 @@ class RegistrySettings(HttpSettingsPart):
         "The largest text of a schema, in bytes; a larger one is refused before it is parsed (42209). More "
         "needs a larger max.message.bytes of the topic.",
         at_least(1024),
+    )
+    moldau_registry_ids_resume_from: int = integer(
+        0,
+        "Where new ids go on in a context whose highest possible id (2147483647) was given: this one, or the "
+        "one after the highest that is known. Name one above all that clients may still hold. 0: they end.",
+        between(0, 2**31 - 1),
     )
     kafkastore_bootstrap_servers: tuple[str, ...] = listing(
         ("127.0.0.1:9092",), "The brokers: HOST:PORT, several with commas; PROTOCOL:// before is ignored."

@@ -53,7 +53,7 @@ def find_losses(image: Image, node_id: int, logs: LogManager) -> Generator[None,
                     lost.add(key)
             elif logs.unread_directories:
                 offline.add(key)  # it may be there
-            elif node_id not in state.isr and node_id not in state.elr:
+            elif node_id not in (*state.isr, *state.elr, *state.doubtful):
                 continue  # a new replica
             elif _others_have_all(state, node_id):
                 lost.add(key)

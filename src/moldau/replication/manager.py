@@ -164,6 +164,8 @@ class ReplicaManager:
         self.on_internal_topic: Callable[[str, Image], None] = lambda name, image: None
         """Called when the partitions of an internal topic are in step with the image: its coordinator need
         not wait for those of other topics."""
+        self.on_made_again: Callable[[str, int], None] = lambda topic, index: None
+        """Called with each replica that was offline, and is made again because another one leads."""
         self._work = WorkList(self._bring, self._take, self._not_brought)
         self._change_rates()
 
@@ -287,6 +289,12 @@ class ReplicaManager:
         partition = partitions.get(index)
         if not self.takes_part:
             state = state._replace(leader=NO_LEADER)
+        if partition is not None and not partition.online and self._may_be_made_again(partition, state):
+            self._log_manager.withhold_no_more(topic.name, index)
+            partition.close(ErrorCode.KAFKA_STORAGE_ERROR)
+            del partitions[index]
+            partition = None
+            self.on_made_again(topic.name, index)
         if partition is None:
             if self._node_id not in state.replicas:
                 return
@@ -313,6 +321,16 @@ class ReplicaManager:
             follower_throttled=index in as_follower,
         )
         partition.become(state)
+
+    def _may_be_made_again(self, partition: Partition, state: PartitionState) -> bool:
+        """Whether the log, which is missing and was withheld because an empty one must not lead, may follow
+        another replica that leads by now.
+        """
+        return (
+            state.leader not in (NO_LEADER, self._node_id)
+            and self._node_id in state.replicas
+            and self._log_manager.is_withheld(partition.topic, partition.index)
+        )
 
     def _open(self, topic: TopicState, index: int, settings: TopicSettings) -> Log | None:
         try:

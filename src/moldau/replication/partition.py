@@ -76,6 +76,7 @@ class Partition:
         "leader_throttled",
         "leads",
         "log",
+        "log_start_saved",
         "online",
         "stats",
         "topic",
@@ -120,6 +121,8 @@ class Partition:
         """Whether this replica is, while it follows and is not in sync."""
         self.is_under_min_in_sync = False
         self.deletion_waits = False  # DeleteRecords waits for followers
+        self.log_start_saved: tuple[int, object] | None = None
+        """As a follower, while a deletion is being written down: where the log began before, and which."""
         self.dirty = False  # something was appended in this turn
         self.flush_before_commit = False  # an fsync stands between the write and the answer
         self.high_watermark = self._role.high_watermark
@@ -557,6 +560,8 @@ class Partition:
             return
         registered = shared.broker_epoch(replica_id)
         eligible = registered is not None and broker_epoch in (-1, registered)
+        # One that was away while records were deleted must not lead with them.
+        eligible = eligible and not 0 <= start_offset < self.log.log_start_offset
         outputs = self._role.follower_fetched(
             replica_id, offset, broker_epoch, eligible, shared.monotonic_ms(), start_offset
         )

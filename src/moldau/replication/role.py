@@ -23,8 +23,11 @@ A replica's own progress is its written end offset, or with `flush_before_commit
 watermark is the smallest progress over the in-sync set, replicas whose entry into it has been requested
 (KIP-497), and caught-up replicas about to enter. So a sole in-sync leader advances it at once; a new leader
 with in-sync followers starts from its last known value and advances by their fetches. While the in-sync set
-is smaller than min.insync.replicas (or than the replica count, if that is lower) it stands still (KIP-966),
-and client appends, which have a timeout, are settled with NOT_ENOUGH_REPLICAS_AFTER_APPEND.
+is smaller than min.insync.replicas (or than the replica count, if that is lower) it stands still (KIP-966).
+What is appended goes on waiting, as in Kafka, until the set is large enough or its timeout is over: it may
+still be committed, and a client that is told otherwise sends it again. Further appends are refused with
+NOT_ENOUGH_REPLICAS before anything is written (partition.py). NOT_ENOUGH_REPLICAS_AFTER_APPEND is never
+answered: an append is settled in the moment in which the high watermark moves past it.
 
 The leader asks to shrink the in-sync set when a follower has not caught up for `lag_max_ms`, and to expand it
 when one has reached the high watermark and the start of this leader epoch. The controller decides
@@ -233,7 +236,6 @@ class Role:
                 out.append(StopFetching())
             self._lead(is_news)
             out += self._advance()
-            out += self._give_up_under_min()
         else:
             self._follow(is_news, out)
         if is_news:
@@ -285,8 +287,7 @@ class Role:
             return NOTHING
         self._min_in_sync = min_in_sync
         self.flush_before_commit = flush_before_commit
-        out = self._progressed(self.flushed_end_offset if flush_before_commit else self.written_end_offset)
-        return [*out, *self._give_up_under_min()]
+        return self._progressed(self.flushed_end_offset if flush_before_commit else self.written_end_offset)
 
     # Appends
 
@@ -388,13 +389,6 @@ class Role:
         if self._local is not None:
             waiters = self._local.clear() + waiters
         return [Settle(waiters, error_code)] if waiters else []
-
-    def _give_up_under_min(self) -> Outputs:
-        if self.leads and self._waiting and self.is_under_min_in_sync:
-            waiters = self._waiting.give_up()
-            if waiters:
-                return (Settle(waiters, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND),)
-        return NOTHING
 
     # Followers
 

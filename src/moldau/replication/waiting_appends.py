@@ -5,7 +5,7 @@
 
 There is no timer per append. `expire` is called periodically while anything waits, and counts a timeout from
 the first call that sees the append; most appends are taken before that. Invariant: an append is taken once,
-by the first of `reached`, `lost`, `give_up`, `expire` and `clear`.
+by the first of `reached`, `lost`, `expire` and `clear`.
 
 Hot: `add` (which role.py does by `append` where it can) and `reached` run for every Produce request. Not
 here: which offset is reached when (role.py).
@@ -83,13 +83,6 @@ class WaitingAppends:
         heapify(self._due)
         self.last_end_offset = end_offset
         return waiters
-
-    def give_up(self) -> list[Any]:
-        """Take those with a timeout."""
-        given_up = [each for each in self.entries if each[2] is not None and id(each) not in self._gone]
-        self._pass_over(given_up)
-        self._tidy()
-        return [entry[1] for entry in given_up]
 
     def clear(self) -> list[Any]:
         """Take all."""

@@ -25,6 +25,7 @@ from moldau.http.counters import Sample
 from moldau.http.media_types import JSON
 from moldau.http.rights import Rights
 from moldau.http.server import HttpServer
+from moldau.rest.byte_budget import ByteBudget
 from moldau.rest.cluster_probe import ClusterProbe
 from moldau.rest.kafka.admin.access import KafkaAdmin
 from moldau.rest.kafka.producing import Producers
@@ -63,11 +64,12 @@ class Parts:
         schemas = _schemas(configuration.registry())
         try:
             admin = KafkaAdmin(settings.bootstrap_servers, configuration.client(Role.ADMIN))
-            readers = Readers(consumer, settings.moldau_rest_readers_max)
+            unsent = ByteBudget(settings.moldau_rest_responses_bytes_max)
+            readers = Readers(consumer, settings.moldau_rest_readers_max, unsent)
             producers = Producers(
                 configuration.client(Role.PRODUCER), bytes_max=settings.moldau_rest_producing_bytes_max
             )
-            v2 = V2Service(settings, consumer, admin, producers, schemas, rights, served, limits)
+            v2 = V2Service(settings, consumer, admin, producers, schemas, rights, served, limits, unsent)
         except (ClientError, CredentialsError) as problem:
             raise SettingError("bootstrap.servers", str(problem)) from None
         except KafkaException as problem:
@@ -77,10 +79,10 @@ class Parts:
 
     async def close(self) -> None:
         """End the clients."""
+        self.schemas.close()  # first: its threads hold up all others
         await self.v2.close()
         await self.readers.close()
         await self.producers.close()
-        self.schemas.close()
         self.admin.close()
 
 
@@ -197,7 +199,7 @@ def _samples(parts: Parts) -> list[Sample]:
         ),
         Sample(
             "moldau_rest_unsent_bytes",
-            "Bytes of records in responses to consumer instances that are not sent yet.",
+            "Bytes of records in responses that are not sent yet, and that live tails fetched ahead.",
             "gauge",
             parts.v2.instances.unsent.used_bytes,
         ),

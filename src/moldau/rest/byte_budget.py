@@ -40,6 +40,10 @@ class ByteBudget:
                 self._serve()
             raise
 
+    def charge(self, count_bytes: int) -> None:
+        """Count bytes that are there already, be they free or not."""
+        self.used_bytes += count_bytes
+
     def give_back(self, count_bytes: int) -> None:
         """End the use of bytes that were taken."""
         self.used_bytes -= count_bytes

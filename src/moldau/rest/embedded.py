@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 import orjson
 
+from moldau.core.compact_json import compact_json
 from moldau.schemas.schema import JsonValue, SchemaType
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ def to_bytes(wanted: Format, data: JsonValue) -> bytes | None:
         return _from_base64(data)
     if wanted is Format.JSON:
         try:
-            return orjson.dumps(data)
+            return compact_json(data)
         except TypeError:  # an integer beyond 64 bits, a lone surrogate
             return json.dumps(data, ensure_ascii=True, separators=(",", ":")).encode()
     if wanted is Format.STRING:
@@ -103,7 +104,7 @@ def to_json_text(wanted: Format, data: bytes | None) -> bytes:
             raise BadData(f"it is not JSON: {error}") from None
         return data
     if wanted is Format.STRING:
-        return orjson.dumps(data.decode("utf-8", "replace"))
+        return compact_json(data.decode("utf-8", "replace"))
     raise ValueError(wanted)
 
 
@@ -128,7 +129,7 @@ def schema_json_text(
 def json_text(value: JsonValue) -> bytes:
     """JSON text of a value."""
     try:
-        return orjson.dumps(value)
+        return compact_json(value)
     except TypeError:  # an integer beyond 64 bits, a lone surrogate
         return json.dumps(value, ensure_ascii=True, separators=(",", ":")).encode()
 

@@ -17,8 +17,10 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from threading import Event
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
+from moldau.http.context import CLIENT_IS_GONE
 from moldau.http.problems import HttpProblem
 from moldau.rest.embedded import BadData, Format
 from moldau.schemas.schema import JsonValue, SchemaText, SchemaType
@@ -83,6 +85,7 @@ class Schemas:
             self._client = RegistryClient(settings)
         self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="rest-schemas")
         self._under_way = 0
+        self._stopped = Event()
         self._coders: OrderedDict[tuple[str, bool, SchemaChoice], SchemaCoder] = OrderedDict()
 
     async def coder(
@@ -117,17 +120,27 @@ class Schemas:
         return self._reader
 
     async def in_thread(self, work: Callable[..., ResultT], *arguments: object) -> ResultT:
-        """Run work by schemas in a thread; HttpProblem 429 if too much of it waits."""
+        """Run work by schemas in a thread; HttpProblem 429 if too much of it waits. It ends with its request:
+        ConnectionResetError if the client has left.
+        """
         if self._under_way >= _THREADS + _WAITING_MAX:
             raise HttpProblem(42901, "Too many requests wait for the schema registry.")
         self._under_way += 1
         try:
-            return await asyncio.get_running_loop().run_in_executor(self._pool, work, *arguments)
+            gone, stopped = CLIENT_IS_GONE.get(), self._stopped
+
+            def is_abandoned() -> bool:
+                return stopped.is_set() or gone()
+
+            return await asyncio.get_running_loop().run_in_executor(
+                self._pool, _for_client, is_abandoned, work, *arguments
+            )
         finally:
             self._under_way -= 1
 
     def close(self) -> None:
-        """End the threads and close the connections."""
+        """End the threads, whose work on schemas ends at its next step, and close the connections."""
+        self._stopped.set()
         self._pool.shutdown(wait=False, cancel_futures=True)
         if self._client is not None:
             self._client.close()
@@ -221,6 +234,21 @@ class Schemas:
         if choice.subject is not None:
             return choice.subject
         return subject_name(choice.strategy or "TOPIC_NAME", topic, is_key, name)
+
+
+def _for_client(
+    is_abandoned: Callable[[], bool], work: Callable[..., ResultT], *arguments: object
+) -> ResultT:
+    from moldau.schemas.effort import Abandoned, Work, working
+    from moldau.schemas.serde.json_schema import Checking
+
+    if is_abandoned():
+        raise ConnectionResetError("the client has gone")
+    try:
+        with Checking(is_abandoned), working(Work(is_abandoned)):
+            return work(*arguments)
+    except Abandoned:
+        raise ConnectionResetError("the client has gone") from None
 
 
 def _check(choice: SchemaChoice) -> None:

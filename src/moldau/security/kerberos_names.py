@@ -8,12 +8,16 @@
           s///g    replaces the first place, or (g) all, as sed does; $1 in `to` is a group
           /L       in lower case
 
+Regular expressions run in RE2 (core/patterns.py), because clients choose the names.
+
 The first rule that applies decides. If none does, or its result holds a `/` or `@`, the login is refused.
 """
 
 import re
 from collections.abc import Sequence
 from typing import NamedTuple
+
+from moldau.core.patterns import Match, Pattern, PatternError, compile_pattern
 
 _RULE = re.compile(
     r"(?:(?P<default>DEFAULT)|RULE:\[(?P<parts>\d*):(?P<format>[^\]]*)\]"
@@ -38,8 +42,8 @@ class _Rule(NamedTuple):
     is_default: bool
     parts: int
     format: str
-    match: re.Pattern[str] | None
-    pattern: re.Pattern[str] | None
+    match: Pattern | None
+    pattern: Pattern | None
     replacement: str
     replaces_all: bool
     to_lower: bool
@@ -69,7 +73,7 @@ class _Rule(NamedTuple):
         )
 
 
-def _replaced(replacement: str, found: re.Match[str]) -> str:
+def _replaced(replacement: str, found: Match) -> str:
     """The replacement with its groups ($1) filled in, as Java does it."""
     return _REPLACEMENT.sub(
         lambda part: part[1] if part[2] is None else found[int(part[2])] or "", replacement
@@ -117,9 +121,9 @@ def _parsed(text: str) -> _Rule:
         if not parameter or int(parameter) > parts:
             raise RuleError(f"the rule {text!r} names ${parameter}; there are $0 to ${parts}")
     try:
-        match = None if found["match"] is None else re.compile(found["match"])
-        pattern = None if found["from"] is None else re.compile(found["from"])
-    except re.error as error:
+        match = None if found["match"] is None else compile_pattern(found["match"])
+        pattern = None if found["from"] is None else compile_pattern(found["from"])
+    except PatternError as error:
         raise RuleError(f"the rule {text!r} has a regular expression that cannot be read: {error}") from None
     replacement = found["to"] or ""
     groups = 0 if pattern is None else pattern.groups

@@ -10,7 +10,8 @@ connection's next frames are not handled, as in Kafka; bytes that come meanwhile
 Memory is bounded: an idle connection has no receive buffer, the buffer of a partial frame grows with the
 bytes received (frame_buffer.py), and a client that does not read its responses gets no more. More than
 `SMALL_BYTES` in either direction counts towards a limit over all connections (request_memory.py,
-response_memory.py); a connection that waits for memory is not read from.
+response_memory.py); a connection that waits for memory is not read from. Nor is one whose appends wait for
+followers, beyond its share (commit_backlog.py).
 
 Invariant: slots leave the queue from the left, and only once filled, so responses cannot overtake one
 another. Not here: what a frame means (dispatch.py), who the client is (handlers/session.py).
@@ -33,6 +34,7 @@ from moldau.server.turns import TURN_SECONDS
 
 if TYPE_CHECKING:
     from moldau.server.listener import Listener
+    from moldau.server.login_frames import LoginFrames
 
 log = logging.getLogger("moldau.server")
 
@@ -103,6 +105,8 @@ class Connection(asyncio.BufferedProtocol):
         "idle_tick",
         "ignores",
         "listener",
+        "login_frames",
+        "lost",
         "mute_timers",
         "own",
         "parked_bytes",
@@ -112,6 +116,7 @@ class Connection(asyncio.BufferedProtocol):
         "shortcut",
         "starved",
         "transport",
+        "waiting_bytes",
         "waits_turn",
         "write_paused",
     )
@@ -128,6 +133,7 @@ class Connection(asyncio.BufferedProtocol):
         self.ignores = False  # nothing that the client still sends counts
         self.write_paused = False  # the client does not take what it was sent
         self.closed = False
+        self.lost = False  # its transport has ended
         self.consuming = False
         self.waits_turn = (
             False  # it has handled many requests at once, and goes on in another turn (turns.py)
@@ -135,9 +141,11 @@ class Connection(asyncio.BufferedProtocol):
         self.own: FrameBuffer | None = None  # of a frame that has not come whole, or waits
         self.bulk = False  # it has sent a large frame
         self.charged = False  # its frame is counted (request_memory.py)
+        self.login_frames: LoginFrames | None = None  # counts its frames instead until it has logged in
         self.starved = False  # it waits for memory for its frame
         self.handled_bytes = 0  # of a large request that is being handled
         self.parked_bytes = 0  # of answers that are there and wait behind one that is not
+        self.waiting_bytes = 0  # of large requests whose appends wait for followers
         self.idle_tick = listener.tick
         self.mute_timers: tuple[TimerHandle, ...] = ()
         self.shortcut: Shortcut | None = None
@@ -164,7 +172,9 @@ class Connection(asyncio.BufferedProtocol):
         self.dispatcher = self.dispatcher.connected(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self.closed = True
+        if self.waiting_bytes:
+            self.end_waiting(self.waiting_bytes, replicated=False)
+        self.closed = self.lost = True
         if self.mute_timers:
             self.unmute()
         self._give_back()
@@ -345,7 +355,11 @@ class Connection(asyncio.BufferedProtocol):
         size_bytes = count
         if not held_back:
             size_bytes = size_for(rest, count, self.frame_bytes_max, self.bulk)
-        if size_bytes > SMALL_BYTES:
+        if self.login_frames is not None:
+            self.login_frames.hold(self, size_bytes)
+            if self.closed:
+                return
+        elif size_bytes > SMALL_BYTES:
             self.charged = True
             if held_back or not self.listener.requests.ask(self, size_bytes):
                 self.listener.requests.keep(self, count)
@@ -360,7 +374,11 @@ class Connection(asyncio.BufferedProtocol):
 
     def _grow(self, own: FrameBuffer) -> None:
         size_bytes = self._wanted_bytes(own)
-        if size_bytes > SMALL_BYTES:
+        if self.login_frames is not None:
+            self.login_frames.hold(self, size_bytes)
+            if self.closed:
+                return
+        elif size_bytes > SMALL_BYTES:
             self.charged = True
             if not self.listener.requests.ask(self, size_bytes):
                 self.starved = True
@@ -381,6 +399,8 @@ class Connection(asyncio.BufferedProtocol):
         if own is not None and own.limit > SMALL_BYTES:
             self.bulk = True
             own.release()
+        if self.login_frames is not None:
+            self.login_frames.give_back(self)
         if self.charged:
             self.charged = self.starved = False
             self.listener.requests.give_back(self)
@@ -403,6 +423,23 @@ class Connection(asyncio.BufferedProtocol):
         if blocking:
             self.blocked = True
         return slot
+
+    def begin_waiting(self, size_bytes: int) -> None:
+        """A request has appended so much, and waits for followers: no further frames beyond the share."""
+        if self.lost:
+            return
+        backlog = self.listener.backlog
+        backlog.begin(size_bytes, is_first=not self.waiting_bytes)
+        self.waiting_bytes += size_bytes
+        if self.waiting_bytes > backlog.share_bytes:
+            self.blocked = True
+
+    def end_waiting(self, size_bytes: int, *, replicated: bool) -> None:
+        """The request waits no more; its slot is filled next, and that has the next frames handled."""
+        if self.lost:
+            return  # all of them were given up at once
+        self.waiting_bytes -= size_bytes
+        self.listener.backlog.end(size_bytes, is_last=not self.waiting_bytes, replicated=replicated)
 
     def mute(self, duration_ms: float) -> None:
         """Handle no further requests for so long; answers still leave (KIP-219). Of several, the longest
@@ -459,7 +496,8 @@ class Connection(asyncio.BufferedProtocol):
         waits = bool(queue) and (
             (queue[-1].blocking and not queue[-1].filled) or len(queue) > _PARKED_AGAIN_MAX or parked_much
         )
-        self.blocked = waits or bool(self.waits_turn or self.session.mutes)
+        too_far = bool(self.waiting_bytes) and self.waiting_bytes > self.listener.backlog.share_bytes
+        self.blocked = waits or too_far or bool(self.waits_turn or self.session.mutes)
         if not (waits or self.waits_turn):
             self.end_handling()
         self._count_unsent()

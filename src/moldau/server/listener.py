@@ -14,6 +14,7 @@ from moldau.core.clock import Clock
 from moldau.core.logs import SayOnce
 from moldau.core.network import BoundAddress, Network
 from moldau.core.timers import TimerHandle, Timers
+from moldau.server.commit_backlog import CommitBacklog
 from moldau.server.connection import Connection, Dispatcher
 from moldau.server.login_counts import LoginCounts
 from moldau.server.other_protocols import recognise
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from moldau.security.quotas.connection_rates import ConnectionRates
     from moldau.server.accept_limits import AcceptLimits
     from moldau.server.listener_tls import ListenerTls
+    from moldau.server.login_frames import LoginFrames
 
 log = logging.getLogger("moldau.server")
 
@@ -59,12 +61,14 @@ class Listener:
         http_address: Callable[[], str | None],
         requests: RequestMemory,
         responses: ResponseMemory,
+        backlog: CommitBacklog,
         turns: Turns,
+        login_frames: "LoginFrames | None" = None,
         tls: "ListenerTls | None" = None,
         handshakes: "Handshakes | None" = None,
     ) -> None:
-        """`requests`, `responses`, `turns` and `handshakes` are those of the broker, shared by its listeners;
-        `tls` is there where the protocol is SSL or SASL_SSL."""
+        """`requests`, `responses`, `backlog`, `turns`, `login_frames` and `handshakes` are those of the
+        broker, shared by its listeners; `tls` is there where the protocol is SSL or SASL_SSL."""
         self.name = name
         self.security_protocol = security_protocol
         self.host = ""
@@ -83,7 +87,9 @@ class Listener:
         self._per_host: dict[str, int] = {}
         self.requests = requests
         self.responses = responses
+        self.backlog = backlog
         self.turns = turns
+        self.login_frames = login_frames
         self.timers = timers
         self.tls = tls
         self.handshake_failures = 0

@@ -9,6 +9,7 @@ close    closes every connection
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from moldau.core.client_state import ClientState
 from moldau.core.clock import Clock
 from moldau.core.network import Network
 from moldau.core.settings.broker import BrokerSettings
@@ -19,8 +20,10 @@ from moldau.core.timers import Timers
 from moldau.handlers.broker import ResponseRoom
 from moldau.server.accept_limits import AcceptLimits
 from moldau.server.addresses import cannot_listen
+from moldau.server.commit_backlog import CommitBacklog
 from moldau.server.connection import Dispatcher
 from moldau.server.listener import Limits, Listener
+from moldau.server.login_frames import LoginFrames
 from moldau.server.request_memory import RequestMemory
 from moldau.server.response_memory import ResponseMemory
 from moldau.server.turns import Turns
@@ -47,6 +50,7 @@ class Listeners:
         seconds: Callable[[], float],
         response_room: ResponseRoom,
         http_address: Callable[[], str | None],
+        client_state: ClientState,
         make_tls: "MakeTls | None" = None,
         make_handshakes: "Callable[[], Handshakes] | None" = None,
     ) -> None:
@@ -66,7 +70,9 @@ class Listeners:
         self.responses = ResponseMemory(
             settings.moldau_queued_max_response_bytes, response_room, timers, clock
         )
+        self.backlog = CommitBacklog(clock.monotonic_ms)
         self._turns = Turns(timers, seconds)
+        self._login_frames = LoginFrames(client_state.logins)
         self.all: list[Listener] = []
         """In the order of the settings."""
         self.also_renewed: list[ListenerTls] = []
@@ -85,7 +91,9 @@ class Listeners:
                 http_address=self._http_address,
                 requests=self.requests,
                 responses=self.responses,
+                backlog=self.backlog,
                 turns=self._turns,
+                login_frames=self._login_frames,
                 tls=tls,
                 handshakes=self._handshakes,
             )

@@ -73,6 +73,7 @@ class LoginGate:
         connection.frame_bytes_max = min(
             connection.frame_bytes_max, logins.receive_bytes_max(connection.session.listener)
         )
+        connection.login_frames = connection.listener.login_frames
         self._begin(None)
 
     def _begin(self, earlier: Earlier | None) -> None:
@@ -182,6 +183,9 @@ class LoginGate:
         expires_ms = None if lifetime_ms is None else now_ms + lifetime_ms
         connection.session.authenticate(accepted.principal, now_ms, expires_ms, accepted.token_id)
         connection.frame_bytes_max = connection.listener.frame_bytes_max
+        if connection.login_frames is not None:
+            connection.login_frames.give_back(connection)
+            connection.login_frames = None
         self._mechanism = reply.mechanism
         self._login = None
         if lifetime_ms is None:

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from moldau.core.network import Address, Network
+from moldau.core.settings.checks import OFF
 from moldau.core.settings.sources import StaticSettings
 from moldau.core.timers import TimerHandle, Timers
 from moldau.server.addresses import AddressError, shown
@@ -39,6 +40,8 @@ class MonitoringPort:
     ) -> None:
         """`make` builds monitoring; `on_begun` is called when it is there."""
         self._told = static.broker.moldau_http_listener
+        if self._told == OFF:
+            self._told = ""
         self._asked_for = "moldau.http.listener" in static.texts
         self._network = network
         self._timers = timers

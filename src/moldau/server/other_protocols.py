@@ -4,8 +4,10 @@ A Kafka frame begins with its length in four bytes; the first bytes of other pro
 length: "GET " is 1,195,725,856. What the client gets:
 
     HTTP          a small page: what this port is, where health is shown, how to connect
-    TLS hello     a TLS alert, so that the client reports "handshake failure" and does not retry silently
     all else      the end of the connection, with a message in the log
+
+A TLS hello gets no TLS alert: clients take the end of the connection in the middle of a handshake for the
+hint that the port speaks plaintext (as Kafka's does), and an alert for a TLS port that refuses them.
 
 Pure: bytes in, text and bytes out. Not here: deciding that a length is impossible (connection.py).
 """
@@ -19,8 +21,6 @@ _HTTP_REQUEST = re.compile(
 )
 _HTTP2_PREFACE = b"PRI * HTTP/2"
 _TLS_HANDSHAKE = 0x16
-# | type 21: alert | version 3.3 | length 2 | level 2: fatal | description 40: handshake failure |
-_TLS_ALERT = bytes((21, 3, 3, 0, 2, 2, 40))
 _SHOWN_BYTES = 24
 
 
@@ -55,7 +55,6 @@ def recognise(
             "tls",
             f"it began a TLS handshake, and {listener} is a plaintext listener: set "
             "security.protocol=PLAINTEXT in the client, or connect it to a listener with TLS",
-            _TLS_ALERT,
         )
     if first_bytes.startswith(b"SSH-"):
         return OtherProtocol("ssh", f"it speaks SSH, and {listener} speaks the Kafka protocol")

@@ -160,6 +160,14 @@ def test_an_acl_is_added_once_and_the_lines_are_kafkas(held, capsys):
     )
 
 
+def test_operations_are_taken_in_any_case(held):
+    words = ["--add", "--allow-principal", "User:alice", "--topic", "orders"]
+    for spelt in ("WRITE", "read", "DescribeConfigs", "ALTERCONFIGS", "Alter_Configs"):
+        words += ["--operation", spelt]
+    assert acls(*words) == 0
+    assert [line.split()[2] for line in lines(held)] == ["ALTER_CONFIGS", "DESCRIBE_CONFIGS", "READ", "WRITE"]
+
+
 def test_a_producer_with_a_transactional_id_and_idempotence(held):
     assert (
         acls(

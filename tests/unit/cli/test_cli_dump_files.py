@@ -7,6 +7,7 @@ import struct
 from pathlib import Path
 
 import pytest
+from poisoned_batches import Poison, poisons
 
 from moldau.cli.dump.coordinator_records import decode_offsets_record, decode_transaction_record
 from moldau.cli.dump.files import Content, Row, dump_file
@@ -24,6 +25,11 @@ from moldau.records.control import ControlType, EndTransactionMarker, build_end_
 from moldau.records.record import Record
 
 ALL = Content(records=True, payload=True)
+READABLE_BY_SOME = ("behind it", "twice", "two streams", "skipped", "linked blocks", "deltas")
+POISONS = [
+    each for each in poisons() if each.ours and not any(words in each.name for words in READABLE_BY_SOME)
+]
+"""What nobody here can read."""
 
 
 def batch(base_offset: int, count: int = 2, codec: str = "none") -> bytes:
@@ -54,6 +60,19 @@ def test_a_segment_shows_batches_and_records(codec: str, tmp_path: Path) -> None
     assert one.fields["headerKeys"] == "[h]"
     assert "payload" not in two.fields
     assert second.fields["position"] == len(first)
+
+
+@pytest.mark.parametrize("records", [False, True])
+@pytest.mark.parametrize("poison", POISONS, ids=[each.name for each in POISONS])
+def test_a_batch_that_cannot_be_read_is_named_and_reading_goes_on(
+    poison: Poison, records: bool, tmp_path: Path
+) -> None:
+    path = tmp_path / "00000000000000000000.log"
+    path.write_bytes(poison.batch + batch(poison.count))
+    found = rows(path, Content(records=records, payload=False))
+    damaged = [row.fields["records of baseOffset"] for row in found if row.damaged]
+    assert damaged == [0]
+    assert [row.fields["baseOffset"] for row in found if row.kind == "batch"] == [0, poison.count]
 
 
 def test_a_wrong_crc_is_marked_and_reading_goes_on(tmp_path: Path) -> None:

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from moldau.cli.cluster.processes import (
-    DEAD,
     FILE,
+    GONE,
     PAUSED,
     RUNNING,
     Process,
@@ -60,7 +60,7 @@ def test_another_command_finds_it_and_ends_it(folder: Path) -> None:
     assert found is not None
     assert found.state() == RUNNING
     assert found.end(60)
-    assert found.state() == DEAD
+    assert found.state() == GONE
     assert alive(folder) is None
     assert recorded(folder) == found  # what it was stays known until it is forgotten
     forget(folder)
@@ -71,7 +71,7 @@ def test_a_later_process_with_the_same_number_is_another(folder: Path) -> None:
     (folder / FILE).write_text(json.dumps({"pid": os.getpid(), "started": "long ago"}))
     found = recorded(folder)
     assert found is not None
-    assert found.state() == DEAD
+    assert found.state() == GONE
     found.send(signal.SIGKILL)  # or this would be the end of the test
 
 
@@ -85,12 +85,12 @@ def test_a_paused_process_is_seen_and_can_be_ended(folder: Path) -> None:
 def test_what_does_not_end_is_killed(folder: Path) -> None:
     process = started(folder, STUBBORN)
     assert not process.end(0.2)
-    assert process.state() == DEAD
+    assert process.state() == GONE
 
 
 def test_what_ends_at_once_is_dead_though_nobody_has_waited_for_it(folder: Path) -> None:
     process = spawn([sys.executable, "-c", "print('no')"], folder, folder / "log")
-    until(lambda: process.state() == DEAD)
+    until(lambda: process.state() == GONE)
     assert (folder / "log").read_text() == "no\n"
 
 

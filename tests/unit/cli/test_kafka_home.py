@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 from pathlib import Path
 
@@ -10,14 +11,15 @@ import pytest
 
 from moldau.cli.kafka.home import lay_out
 from moldau.cli.kafka.home_config import write_config
-from moldau.cli.kafka.tools import TOOLS
+from moldau.cli.kafka.running import NO_SUCH_TOOL, run
+from moldau.cli.kafka.tools import CLASSES, RETIRED, TOOLS
 from moldau.cli.shared.errors import CommandError
 
 
 def test_every_tool_is_there_in_both_forms(tmp_path: Path) -> None:
     lay_out(tmp_path / "kafka")
     names = {path.name for path in (tmp_path / "kafka" / "bin").iterdir()}
-    assert names == {*TOOLS, *(f"{name}.sh" for name in TOOLS)}
+    assert names == {f"{name}{end}" for name in (*TOOLS, *RETIRED) for end in ("", ".sh")}
     assert all(os.access(path, os.X_OK) for path in (tmp_path / "kafka" / "bin").iterdir())
 
 
@@ -75,3 +77,29 @@ def test_somebody_elses_folder_is_left_alone(tmp_path: Path) -> None:
 def test_an_empty_folder_will_do(tmp_path: Path) -> None:
     lay_out(tmp_path)
     assert (tmp_path / "bin" / "kafka-topics").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "advice"),
+    [
+        (["kafka-consumer-offset-checker.sh", "--group", "g"], "kafka-consumer-groups"),
+        (["kafka-preferred-replica-election"], "kafka-leader-election"),
+        (["kafka-mirror-maker", "--help"], "connect-mirror-maker"),
+        (
+            ["kafka-run-class", "kafka.tools.GetOffsetShell", "--topic", "t"],
+            "use: kafka-get-offsets --topic t",
+        ),
+        (["kafka-run-class"], "no Java classes"),
+    ],
+)
+def test_a_retired_tool_says_what_to_type(
+    words: list[str], advice: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(words[0], words[1:]) == NO_SUCH_TOOL
+    assert advice in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("advice", [*RETIRED.values(), *CLASSES.values()])
+def test_what_is_advised_is_there(advice: str) -> None:
+    named = re.findall(r"\bkafka-[a-z0-9-]+", advice)
+    assert all(name in TOOLS for name in named if name not in RETIRED), advice

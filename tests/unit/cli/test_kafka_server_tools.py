@@ -80,6 +80,9 @@ def test_a_folder_is_formatted_once(tmp_path: Path, capsys: pytest.CaptureFixtur
     capsys.readouterr()
     storage.format_(folders, "clusterclusterclusterX", "3", ignore_formatted=True)
     assert "All of the log directories are already formatted." in capsys.readouterr().out
+    storage.format_([tmp_path / "d"], "J7s9e8PPTKOO47PxzI39+/==", "3", ignore_formatted=False)
+    written = parse_properties((tmp_path / "d" / "meta.properties").read_text())
+    assert written["cluster.id"] == "J7s9e8PPTKOO47PxzI39+/=="
     with pytest.raises(ToolError, match="cannot be a cluster id"):
         storage.format_([tmp_path / "c"], "no good", "3", ignore_formatted=False)
 

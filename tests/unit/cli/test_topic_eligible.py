@@ -48,7 +48,7 @@ def test_where_no_broker_can_tell_nothing_is_shown():
 
 def test_the_line_is_that_of_kafkas_tool():
     partition = PartitionDescription(0, None, [1, 2, 3], [], eligible=[2, 3], last_known_eligible=[1])
-    lines = kafka_lines(TopicDescription("t", "id", [partition]), False)
+    lines = kafka_lines(TopicDescription("t", "id", [partition]), {})
     assert lines.splitlines()[1] == (
         "\tTopic: t\tPartition: 0\tLeader: none\tReplicas: 1,2,3\tIsr: \tElr: 2,3\tLastKnownElr: 1"
     )

@@ -40,7 +40,7 @@ class Cluster:
     async def start(self, *node_ids, previous=-1):
         for node_id in node_ids:
             controller = await self.begin(node_id)
-            await controller.register({"P": ("host", 9090 + node_id)}, None, previous)
+            await controller.register({"P": ("host", 9090 + node_id)}, None, [previous])
         await self.settle()
         return [self.brokers[node_id] for node_id in node_ids]
 

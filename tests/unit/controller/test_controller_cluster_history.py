@@ -51,11 +51,18 @@ class History:
                 previous = -1 if what in self.unclean else self.last_epoch[what]
                 self.unclean.discard(what)
                 broker = await cluster.begin(what)
-                joining = broker.register({"P": ("host", what)}, None, previous)
+                joining = self.join(broker, what, previous)
                 self.joining.append(asyncio.ensure_future(joining))  # it waits for a controller
         elif what in cluster.brokers:
             await self.disturb(kind, what)
         await cluster.settle()
+
+    @staticmethod
+    async def join(broker, node, previous):
+        """As a node does: registered, and then telling where its logs end, where that is asked for."""
+        broker.view.subscribe(lambda old, new, changes: broker.log_ends.heard(new, changes))
+        await broker.register({"P": ("host", node)}, None, [previous])
+        broker.log_ends.begin(lambda topic, topic_id, index: (0, node))
 
     async def disturb(self, kind, node):
         cluster, store = self.cluster, self.cluster.stores[node]

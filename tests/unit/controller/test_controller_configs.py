@@ -6,8 +6,11 @@ from moldau.controller.configs import AlterResource, Operation, alter_configs
 from moldau.controller.election import ElectionType, elect_leaders
 from moldau.controller.in_sync import best_leader
 from moldau.core.settings.broker import BrokerSettings
+from moldau.core.settings.sources import from_texts
 from moldau.core.slow_lane import all_steps
 from moldau.metadata.changes import replay
+from moldau.metadata.configs import effective_broker_settings
+from moldau.metadata.describe import Source, describe_broker, describe_broker_defaults
 from moldau.metadata.image import BrokerState, Image, PartitionState, ResourceType, TopicState
 from moldau.protocol.errors import ErrorCode
 
@@ -86,16 +89,23 @@ def test_replacing_all_removes_what_is_not_named():
             "1",
             ("num.partitions", SET, "1"),
             ErrorCode.INVALID_REQUEST,
-            "Cannot update these configs dynamically",
+            "Cannot update these configs dynamically: [num.partitions]",
         ),
         (BROKER, "", ("nothing.here", SET, "1"), ErrorCode.INVALID_REQUEST, "Unknown broker config name"),
         (BROKER, "", ("message.max.bytes", SET, "-1"), ErrorCode.INVALID_REQUEST, "must be at least 0"),
         (
             BROKER,
             "",
-            ("leader.replication.throttled.rate", SET, "1"),
+            ("ssl.client.auth", SET, "required"),
             ErrorCode.INVALID_REQUEST,
-            "only per broker",
+            "default cluster level, broker id must be specified: [ssl.client.auth]",
+        ),
+        (
+            BROKER,
+            "",
+            ("log.cleaner.threads", SET, "128"),
+            ErrorCode.INVALID_REQUEST,
+            "log.cleaner.dedupe.buffer.size must be at least 1MB per cleaner thread.",
         ),
         (BROKER, "7", ("message.max.bytes", SET, "1"), ErrorCode.INVALID_REQUEST, "Unexpected broker id"),
         (BROKER, "x", ("message.max.bytes", SET, "1"), ErrorCode.INVALID_REQUEST, "must be an integer"),
@@ -227,3 +237,24 @@ def test_to_remove_what_nobody_knows_changes_nothing():
     assert (outcome.error_code, configs) == (ErrorCode.NONE, {})
     outcome, configs = alter(stored, BROKER, "1", ("message.max.bytes", SET, "5"), replace_all=True)
     assert (outcome.error_code, configs) == (ErrorCode.NONE, {"message.max.bytes": "5"})
+
+
+def test_alter_configs_keeps_names_of_a_broker_that_nobody_knows():
+    """Old tools send back all that they have read, of plug-ins too."""
+    stored = image_with()
+    outcome, configs = alter(
+        stored, BROKER, "1", ("log.cleaner.threads", SET, "2"), ("plugin.name", SET, "x"), replace_all=True
+    )
+    assert not outcome.failed
+    assert configs == {"log.cleaner.threads": "2", "plugin.name": "x"}
+    stored = image_with(configs={(ResourceType.BROKER, "1"): configs})
+    entry = next(each for each in describe_broker(stored, from_texts({}), 1) if each.name == "plugin.name")
+    assert (entry.value, entry.sensitive, entry.source) == (None, True, Source.DYNAMIC_BROKER)
+    assert effective_broker_settings(stored, BrokerSettings(), 1).log_cleaner_threads == 2
+    outcome, _ = alter(stored, BROKER, "1", ("plugin.other", SET, "x"))
+    assert outcome.failed
+    everybody = image_with(configs={(ResourceType.BROKER, ""): configs})
+    assert {each.name: each.value for each in describe_broker_defaults(everybody)} == {
+        "log.cleaner.threads": "2",
+        "plugin.name": None,
+    }

@@ -5,7 +5,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from moldau.controller.decision import Decision, decided
-from moldau.controller.in_sync import Rules, after_brokers, best_leader, with_in_sync, with_leader
+from moldau.controller.in_sync import (
+    NONE_ELIGIBLE,
+    Rules,
+    after_brokers,
+    best_leader,
+    with_in_sync,
+    with_leader,
+)
 from moldau.controller.membership import brokers_changed, review_eligible, take_seat
 from moldau.metadata.changes import (
     BrokerFenced,
@@ -22,6 +29,7 @@ from moldau.metadata.store import Registration
 
 REPLICAS = (1, 2, 3)
 TWO = Rules(min_isr=2)
+OFF = Rules(NONE_ELIGIBLE, by_log_end=True)
 
 
 def state(leader, isr, elr=(), leader_epoch=5, partition_epoch=7):
@@ -56,6 +64,18 @@ def short(after):
         ("a follower lost its tail", state(1, REPLICAS), {1, 2, 3}, {3}, {3}, TWO, (1, (1, 2), ())),
         ("rather lose records", state(1, (1,)), {2, 3}, (), (), Rules(1, unclean=True), (2, (2,), ())),
         ("rather wait", state(1, (1,)), {2, 3}, (), (), Rules(1), (-1, (), (1,))),
+        ("off: who left is not eligible", state(1, (1, 2)), {1}, (), (), OFF, (1, (1,), ())),
+        ("off: the last one went, and stays", state(1, (1,)), {2, 3}, (), (), OFF, (-1, (1,), ())),
+        ("off: all went at once", state(1, (1, 2)), {3}, (), (), OFF, (-1, (1, 2), ())),
+        ("off: another one comes back", state(-1, (1,)), {2, 3}, {2}, (), OFF, (-1, (1,), ())),
+        ("off: the last one comes back", state(-1, (1,)), {1, 2}, {1}, (), OFF, (1, (1,), ())),
+        ("off: without its tail it leads, too", state(-1, (1,)), {1}, {1}, {1}, OFF, (1, (1,), ())),
+        ("off: but not if another has all", state(-1, (1, 2)), {1}, {1}, {1}, OFF, (-1, (2,), ())),
+        ("off: a lost leader alone", state(1, (1,)), {1}, {1}, {1}, OFF, (1, (1,), ())),
+        ("off: rather lose records", state(-1, (1,)), {2}, (), (), Rules(0, unclean=True), (2, (2,), ())),
+        ("off: a list that was left behind", state(1, (1,), (2,)), {1, 2}, (), (), OFF, (1, (1,), ())),
+        ("off: and nobody was in sync", state(-1, (), (2,)), {3}, (), (), OFF, (-1, (2,), ())),
+        ("on again", state(-1, (1,)), {2}, (), (), TWO, (-1, (), (1,))),
     ],
 )  # fmt: skip
 def test_a_partition_follows_its_brokers(what, before, live, restarted, lost, rules, after):

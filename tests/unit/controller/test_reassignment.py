@@ -75,17 +75,26 @@ def under_way(given: Image):
 
 def test_it_adds_first_and_removes_once_the_target_is_in_sync():
     begun = move(image(), (3, 4))
-    assert state_of(begun) == PartitionState(1, 5, 8, (1, 2, 3, 4), (1, 2, 3), (), (1, 2, 3), (3, 4))
-    assert under_way(begun) == {("a", 0): ((1, 2, 3, 4), (4,), (1, 2))}
+    assert state_of(begun) == PartitionState(1, 5, 8, (3, 4, 1, 2), (1, 2, 3), (), (1, 2, 3), (3, 4))
+    assert under_way(begun) == {("a", 0): ((3, 4, 1, 2), (4,), (1, 2))}
     done = in_sync(begun, (1, 2, 3, 4))
     assert state_of(done) == PartitionState(3, 6, 9, (3, 4), (3, 4))
     assert under_way(done) == {}
 
 
+def test_replicas_meanwhile_are_the_target_and_then_those_that_go_in_the_order_of_their_ids():
+    three = image()
+    assert state_of(move(three, (1, 2, 4))).replicas == (1, 2, 4, 3)
+    begun = move(image(PartitionState(3, 5, 7, (3, 1, 2), (1, 2, 3))), (6, 4, 5))
+    assert state_of(begun).replicas == (6, 4, 5, 1, 2, 3)
+    assert under_way(begun) == {("a", 0): ((6, 4, 5, 1, 2, 3), (4, 5, 6), (1, 2, 3))}
+    assert state_of(move(begun, None)).replicas == (3, 1, 2)
+
+
 def test_it_waits_for_every_replica_of_the_target():
     begun = move(image(), (4, 5, 3))
     half = in_sync(begun, (1, 2, 3, 4))
-    assert state_of(half).replicas == (1, 2, 3, 4, 5)
+    assert state_of(half).replicas == (4, 5, 3, 1, 2)
     assert state_of(half).leader == 1
     assert state_of(in_sync(half, (1, 2, 3, 4, 5))) == PartitionState(4, 6, 10, (4, 5, 3), (3, 4, 5))
 
@@ -124,7 +133,7 @@ def test_one_request_may_name_a_partition_twice_and_the_last_counts():
     decision = decided(reassign(image(), [("a", 0, (1, 2, 4)), ("a", 0, (1, 2, 5))]))
     assert [type(change) for change in decision.changes] == [PartitionsChanged]
     after = applied(image(), decision)
-    assert (state_of(after).target, state_of(after).replicas) == ((1, 2, 5), (1, 2, 3, 5))
+    assert (state_of(after).target, state_of(after).replicas) == ((1, 2, 5), (1, 2, 5, 3))
 
 
 # Cancelled, replaced
@@ -161,7 +170,7 @@ def test_a_cancellation_that_would_leave_no_replica_with_all_records_is_refused_
 def test_a_new_target_replaces_the_former_one_and_the_original_stays():
     begun = in_sync(move(image(), (3, 4, 5)), (1, 2, 3, 4))
     again = move(begun, (3, 5, 6))
-    assert state_of(again) == PartitionState(1, 6, 10, (1, 2, 3, 5, 6), (1, 2, 3), (), (1, 2, 3), (3, 5, 6))
+    assert state_of(again) == PartitionState(1, 6, 10, (3, 5, 6, 1, 2), (1, 2, 3), (), (1, 2, 3), (3, 5, 6))
     assert state_of(move(again, None)).replicas == (1, 2, 3)
 
 
@@ -193,7 +202,7 @@ def test_it_survives_the_leader_and_is_completed_under_another():
     begun = move(image(), (3, 4))
     live = {n: Registration(n, {}, None, -1, n * 10) for n in (2, 3, 4, 5, 6)}
     after = applied(begun, decided(brokers_changed(begun, live, lambda topic: Rules())))
-    assert (state_of(after).leader, state_of(after).target) == (2, (3, 4))
+    assert (state_of(after).leader, state_of(after).target) == (3, (3, 4))
     assert state_of(in_sync(after, (2, 3, 4))).replicas == (3, 4)
 
 
@@ -201,11 +210,11 @@ def test_an_election_that_makes_the_target_in_sync_completes_it():
     waiting = PartitionState(NO_LEADER, 5, 7, (1, 2), (), (1, 2), (1, 2), (2,))
     live = {2: Registration(2, {}, None, 20, 21)}
     after = applied(image(waiting), decided(brokers_changed(image(waiting), live, lambda topic: Rules(2))))
-    assert state_of(after)[3:] == ((2,), (2,), (), (), ())
+    assert state_of(after)[3:] == ((2,), (2,), (), (), (), ())
     lost = waiting._replace(isr=(1,), elr=())
     before = image(lost, fenced=(1,))
     elected = applied(before, decided(elect_leaders(before, ElectionType.UNCLEAN, {"a": [0]})))
-    assert state_of(elected)[3:] == ((2,), (2,), (), (), ())
+    assert state_of(elected)[3:] == ((2,), (2,), (), (), (), ())
 
 
 def test_new_partitions_get_as_many_replicas_as_the_target():

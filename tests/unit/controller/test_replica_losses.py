@@ -186,7 +186,7 @@ def test_the_last_replica_of_a_missing_folder_does_not_lead_and_another_may_be_a
         await cluster.settle()
         again = await cluster.begin(1)
         await again.replicas_lost([], [("a", 0)])
-        await again.register({"P": ("host", 1)}, None, epoch)
+        await again.register({"P": ("host", 1)}, None, [epoch])
         await cluster.settle()
         assert cluster.partition("a") == (-1, (), (1,))
         assert cluster.image.brokers[1].active

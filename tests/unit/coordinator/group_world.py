@@ -20,6 +20,7 @@ from moldau.coordinator.group.shard import GroupShard
 from moldau.coordinator.machine import EndedTransaction, Loaded, TransactionalRecord
 from moldau.coordinator.markers import Marker
 from moldau.coordinator.result import Producer
+from moldau.core.client_state import ClientState
 from moldau.core.clock import ManualClock
 from moldau.core.settings.broker import BrokerSettings
 from moldau.core.timers import ManualTimers
@@ -149,6 +150,7 @@ class World:
         self.log = MemoryLog()
         defaults = {"group_initial_rebalance_delay_ms": 10, "group_min_session_timeout_ms": 1000}
         self.settings = BrokerSettings(**{**defaults, **settings})
+        self.client_state = ClientState(self.settings.moldau_client_state_max_bytes, self.clock)
         self.random = random.Random(7)
         self.image = Image()
         fresh = PartitionState.fresh((0,))
@@ -166,6 +168,7 @@ class World:
     def restart(self) -> None:
         """Kill -9, and start again from what the log holds."""
         self.log.in_flight.clear()
+        self.client_state = ClientState(self.settings.moldau_client_state_max_bytes, self.clock)
         self.timers = ManualTimers(self.clock)
         self.coordinator = GroupCoordinator(
             log=self.log,
@@ -174,6 +177,7 @@ class World:
             clock=self.clock,
             timers=self.timers,
             random_source=self.random,
+            account=self.client_state.groups,
         )
         watch_decisions(self.coordinator.runtime)
         self.coordinator.start()

@@ -16,6 +16,7 @@ from moldau.coordinator.records import decode
 from moldau.protocol.errors import ErrorCode
 from moldau.protocol.messages.consumer_protocol_assignment import ConsumerProtocolAssignment, TopicPartition
 from moldau.protocol.messages.coordinator_records import ClassicMemberMetadata, ClassicProtocol
+from moldau.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 
 ALL = "a0123456789ab"
 
@@ -552,3 +553,21 @@ def test_a_removed_member_comes_back_to_a_classic_group_that_nobody_is_in_yet(po
     assert script.run("m 2") == "UNKNOWN_MEMBER_ID"
     assert script.run("m 0") == f"2 {ALL}"
     port.close()
+
+
+def test_a_first_join_gets_its_id_before_its_subscription_is_read(port: MemoryPort, script: Script) -> None:
+    script.run("m 0")
+    request = JoinGroupRequest(
+        group_id=port.group_id,
+        session_timeout_ms=10_000,
+        rebalance_timeout_ms=10_000,
+        member_id="",
+        protocol_type="consumer",
+        protocols=[JoinGroupRequestProtocol(name="range", metadata=b"\x00\x01")],
+    )
+    port.send("A", request, 9)
+    answer = port.answers(["A"])["A"]
+    assert answer.error_code == ErrorCode.MEMBER_ID_REQUIRED
+    request.member_id = answer.member_id
+    port.send("A", request, 9)
+    assert port.answers(["A"])["A"].error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL

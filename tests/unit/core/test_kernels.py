@@ -38,6 +38,19 @@ def test_the_environment_rules_kernels_out(monkeypatch: pytest.MonkeyPatch) -> N
     assert kernels.missing() == list(kernels.KERNELS)
 
 
+def test_what_is_missing_is_known_without_the_extras() -> None:
+    """As after `pip install moldau` alone: a kernel's package may need what only an extra installs."""
+    program = """
+import sys
+for extra in ("pyarrow", "fastavro", "pyspark", "orjson", "pandas"):
+    sys.modules[extra] = None  # importing it is an ImportError
+from moldau.core.kernels import built, missing
+apart = [name for name in missing() if built(name) is not None]
+assert not apart, apart
+"""
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=100)
+
+
 def test_a_broker_works_without_kernels() -> None:
     """In a process of its own, because a kernel is chosen when its module is imported."""
     program = """

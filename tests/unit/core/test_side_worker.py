@@ -7,7 +7,7 @@ from functools import partial
 
 import pytest
 
-from moldau.core.side_worker import SideWorker
+from moldau.core.side_worker import PutOff, SideWorker
 
 
 def test_pieces_run_in_order_and_one_at_a_time() -> None:
@@ -157,5 +157,55 @@ def test_sources_of_long_ago_are_forgotten() -> None:
         for number in range(3000):
             await worker.run(lambda: None, number)
         assert len(worker._used) <= 1024
+
+    asyncio.run(scene())
+
+
+def test_what_turns_out_long_is_waited_for_by_nobody_else() -> None:
+    """Fifty sources come at once, each with long work that does not show before it runs."""
+
+    async def scene() -> None:
+        hold, done = threading.Event(), []
+
+        def puts_off() -> None:
+            done.append("?")
+            raise PutOff
+
+        def long_work(number: int) -> int:
+            assert hold.wait(30)
+            done.append("L")
+            return number
+
+        with ThreadPoolExecutor(2) as executor:
+            worker = SideWorker(asyncio.get_running_loop(), executor)
+            bombs = [worker.run(puts_off, number, partial(long_work, number)) for number in range(50)]
+            for _ in range(3):
+                await worker.run(partial(done.append, "g"), "good")
+            assert "".join(done) == "?" * 50 + "ggg"
+            bombs[49].cancel()
+            failing = worker.run(puts_off, "failing", lambda: 1 // 0)
+            hold.set()
+            assert await asyncio.gather(*bombs[:49]) == list(range(49))
+            with pytest.raises(ZeroDivisionError):
+                await failing
+            assert done.count("L") == 49, "one of them was cancelled before its turn"
+
+    asyncio.run(scene())
+
+
+def test_what_was_put_off_ends_with_the_worker() -> None:
+    async def scene() -> None:
+        worker = SideWorker(asyncio.get_running_loop())
+        begin = threading.Event()
+
+        def puts_off() -> None:
+            begin.wait(10)
+            raise PutOff
+
+        future = worker.run(puts_off, 1, lambda: None)
+        worker.close()
+        begin.set()
+        with pytest.raises(asyncio.CancelledError):
+            await future
 
     asyncio.run(scene())

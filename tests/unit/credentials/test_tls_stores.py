@@ -4,6 +4,7 @@ The files in stores/ were made by keytool 17 and openssl 3.0, valid for a hundre
 stores' password, keysecret that of keys with one of their own.
 """
 
+import contextlib
 import re
 import ssl
 from pathlib import Path
@@ -215,3 +216,52 @@ def test_a_cut_certificate_is_an_error_of_the_certificate(end: int) -> None:
     if end < len(block.der):
         with pytest.raises(ValueError, match=r"."):
             certificate.parse(block.der[:end])
+
+
+def test_what_is_signed_with_sha1_is_taken_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    """As with Java, where such a store has served Kafka for years; of TLS 1.2 and 1.3."""
+    server = server_context(keystore("sha1.p12", "PKCS12"))
+    assert "sha1.p12 holds a certificate that is signed with SHA-1" in caplog.text
+    client = client_context(truststore("sha1-ca.pem", "PEM", None))
+    usual = {each["name"] for each in ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).get_ciphers()}
+    assert {each["name"] for each in server.get_ciphers()} <= usual
+    for version in (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3):
+        client.minimum_version = client.maximum_version = version
+        there, back = ssl.MemoryBIO(), ssl.MemoryBIO()
+        ends = [
+            client.wrap_bio(back, there, server_hostname="sha1.example"),
+            server.wrap_bio(there, back, server_side=True),
+        ]
+        for _ in range(4):
+            for end in ends:
+                with contextlib.suppress(ssl.SSLWantReadError):
+                    end.do_handshake()
+        assert [end.version() for end in ends] == [str(version.name).replace("_", ".")] * 2
+
+
+def test_public_authorities_signed_with_sha1_lower_nothing(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a system's own list, which is often named as the trust store."""
+    monkeypatch.setenv("SSL_CERT_FILE", str(STORES / "sha1-ca.pem"))
+    context = client_context(truststore("sha1-ca.pem", "PEM", None))
+    assert "SHA-1" not in caplog.text
+    assert context.security_level > 0
+
+
+def test_what_is_signed_with_md5_is_refused() -> None:
+    with pytest.raises(CredentialsError, match="a certificate is signed with MD5: make a new one"):
+        server_context(keystore("md5.pem", "PEM", None))
+
+
+def test_an_old_authority_in_a_trust_store_does_not_stop_the_start(tmp_path: Path) -> None:
+    """As in an old list of Java's, which has roots that signed themselves with MD5."""
+    both = tmp_path / "old.pem"
+    md5 = (STORES / "md5.pem").read_text()
+    both.write_text(md5[md5.index("-----BEGIN CERTIFICATE") :] + (STORES / "sha1-ca.pem").read_text())
+    client_context(TlsOptions(truststore_type="PEM", truststore_location=str(both), truststore_password=None))
+
+
+def test_other_stores_keep_their_security_level(caplog: pytest.LogCaptureFixture) -> None:
+    assert server_context(keystore("keytool.p12", "PKCS12")).security_level > 0
+    assert not caplog.text

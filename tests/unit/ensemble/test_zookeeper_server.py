@@ -5,8 +5,10 @@ import time
 
 import pytest
 from kazoo.client import KazooClient
+from kazoo.exceptions import KazooException
+from kazoo.handlers.threading import KazooTimeoutError
 
-from moldau.ensemble import Ensemble, EnsembleError, Ports, ZooKeeperServer, free_ports, installation
+from moldau.ensemble import Ensemble, EnsembleError, Login, Ports, ZooKeeperServer, free_ports, installation
 from moldau.ensemble.installation import class_path
 
 
@@ -55,6 +57,40 @@ def test_an_ensemble_goes_on_without_its_leader_and_takes_it_back(tmp_path, clie
         follower = client(lost.connect_string)
         follower.sync("/a")
         assert follower.get("/a")[0] == b"2"
+
+
+def _look(client):
+    client.start(5)
+    client.get_children("/")
+
+
+def test_members_and_clients_log_in_where_that_is_asked(tmp_path):
+    with Ensemble(tmp_path, 3, login=Login("moldau", 'pass"word\\')) as ensemble:
+        assert sorted(server.mode() for server in ensemble.servers) == ["follower", "follower", "leader"]
+        for server in ensemble.servers:
+            assert server.folder.stat().st_mode & 0o777 == 0o700
+            assert (server.folder / "jaas.conf").stat().st_mode & 0o777 == 0o600
+            assert "not executed because it is not in the whitelist" in server.ask("dump")
+        stranger = KazooClient(ensemble.connect_string, timeout=5)
+        with pytest.raises((KazooException, KazooTimeoutError)):
+            _look(stranger)
+        stranger.stop()
+        stranger.close()
+
+
+def test_a_member_with_another_password_gets_nowhere(tmp_path):
+    """Where a majority knows the password, the third never joins."""
+    ensemble = Ensemble(tmp_path, 3, login=Login("moldau", "right"))
+    ensemble.servers[2].login = Login("moldau", "wrong")
+    for server in ensemble.servers:
+        server.launch()
+    try:
+        for server in ensemble.servers[:2]:
+            server.wait()
+        with pytest.raises(EnsembleError, match="did not serve within"):
+            ensemble.servers[2].wait(5)
+    finally:
+        ensemble.kill()
 
 
 def test_a_port_in_use(tmp_path):

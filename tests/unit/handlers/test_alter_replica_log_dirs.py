@@ -108,3 +108,19 @@ def test_a_replica_that_is_not_here_yet_is_made_where_it_was_asked_for(tmp_path:
             assert node.logs.create("a", 1, topic_id, settings).directory == f"{path}/a-1"
 
     on_a_node(scene, tmp_path, log_dirs=f"{one},{two}")
+
+
+def test_a_directory_is_remembered_before_there_is_such_a_topic(tmp_path: Path) -> None:
+    one, two = str(tmp_path / "1"), str(tmp_path / "2")
+
+    async def scene(node: Node) -> None:
+        settings = partition_of(node, "a", 1).log.settings
+        for number, path in enumerate((one, two, two, one, one, one)):
+            assert move(node, path, f"new-{number}", 0) == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+            made = node.logs.create(f"new-{number}", 0, bytes([number]) * 16, settings)
+            assert made.directory == f"{path}/new-{number}-0"
+        assert move(node, one, "not a name", 0) == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+        assert move(node, one, "new", -1) == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+        assert not node.logs._preferred
+
+    on_a_node(scene, tmp_path, log_dirs=f"{one},{two}")

@@ -89,6 +89,31 @@ def test_a_broker_that_is_gone_and_a_log_directory_that_is_lost(tmp_path: Path) 
     with_brokers(tmp_path, ALL, scene, replicates=False)
 
 
+def test_the_first_version_leaves_out_replicas_that_are_gone(tmp_path: Path) -> None:
+    async def scene(brokers: Brokers) -> None:
+        await brokers.topic("t", (1, 2, 3), (2, 3, 1))
+        node = brokers.nodes[3]
+
+        async def seen(version: int) -> list[tuple[int, int, list[int], list[int]]]:
+            metadata = await ask(node, MetadataRequest(topics=None if version else []), version)
+            rows = metadata.topics[0].partitions
+            return [(row.error_code, row.leader_id, row.replica_nodes, row.isr_nodes) for row in rows]
+
+        assert await seen(0) == await seen(1)
+        await brokers.decided(BrokerFenced(2, True))
+        gone, lacks = int(ErrorCode.LEADER_NOT_AVAILABLE), int(ErrorCode.REPLICA_NOT_AVAILABLE)
+        assert await seen(0) == [
+            (lacks, 1, [1, 3], [1, 3]),
+            (gone, -1, [3, 1], [3, 1]),
+        ]
+        assert [row[:3] for row in await seen(1)] == [
+            (0, 1, [1, 2, 3]),
+            (gone, -1, [2, 3, 1]),
+        ]
+
+    with_brokers(tmp_path, ALL, scene, replicates=False)
+
+
 def test_without_a_controller_administrators_are_sent_to_the_broker_that_answers(tmp_path: Path) -> None:
     async def scene(brokers: Brokers) -> None:
         controller_id = brokers.ensemble.image.controller_id

@@ -126,6 +126,26 @@ def scenario(folder, story, **texts):
     asyncio.run(run())
 
 
+def test_the_times_of_a_refusal_are_zero(tmp_path):
+    """As in Kafka; decoders of times refuse -1."""
+
+    async def story(world):
+        anonymous = Session("P", "PLAINTEXT")
+        for nobody in (user("alice"), anonymous):
+            for answer in (
+                await world.renew(nobody, b"no such token"),
+                await world.expire(nobody, b"no such token"),
+            ):
+                assert answer.error_code
+                assert answer.expiry_timestamp_ms == 0
+        refused = await world.create(anonymous)
+        assert refused.error_code == ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
+        times = (refused.issue_timestamp_ms, refused.expiry_timestamp_ms, refused.max_timestamp_ms)
+        assert times == (0, 0, 0)
+
+    scenario(tmp_path, story)
+
+
 @pytest.mark.parametrize("version", [1, 2, 3])
 def test_a_token_is_created(tmp_path, version):
     async def story(world):

@@ -42,7 +42,9 @@ def bomb(count: int = 200_000, claimed_ms: int = BASE_MS) -> bytearray:
 
 
 def store(node: Node, *batches: bytes | bytearray, topic: str = "a") -> None:
+    """As a leader stores them that does not look at records."""
     partition = partition_of(node, topic)
+    partition.log.reconfigure(partition.log.settings.replace(moldau_records_check=False))
     for each in batches:
         result = partition.append(memoryview(each), BASE_MS, -1)
         assert not result.error_code, result.error_message
@@ -60,9 +62,11 @@ def request(*rows: tuple[str, int, int]) -> ListOffsetsRequest:
     )
 
 
-async def ask(node: Node, asked: ListOffsetsRequest) -> dict[tuple[str, int], ListOffsetsPartitionResponse]:
+async def ask(
+    node: Node, asked: ListOffsetsRequest, version: int = 11
+) -> dict[tuple[str, int], ListOffsetsPartitionResponse]:
     """The rows of the answer, of which no two are for the same partition."""
-    answer = list_offsets(node.broker, RequestContext(5, 1, Session("PLAINTEXT")), asked)
+    answer = list_offsets(node.broker, RequestContext(version, 1, Session("PLAINTEXT")), asked)
     if isinstance(answer, Awaitable):
         answer = await answer
     assert isinstance(answer, ListOffsetsResponse)
@@ -99,6 +103,22 @@ def test_a_partition_that_is_named_twice_has_one_row_and_no_search(
         assert rows["a", 0].error_code == ErrorCode.INVALID_REQUEST
         assert rows["b", 0].error_code == 0
         assert not unpackings.seen
+
+    on_a_node(scene, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("timestamp", "since"), [(-1, 1), (-2, 1), (-3, 7), (-4, 8), (-5, 9), (-6, 11), (-7, 12)]
+)
+def test_what_a_negative_time_asks_for_depends_on_the_version(
+    tmp_path: Path, timestamp: int, since: int
+) -> None:
+    async def scene(node: Node) -> None:
+        for version in range(1, 12):
+            row = (await ask(node, request(("a", 0, timestamp)), version))["a", 0]
+            refused = row.error_code == ErrorCode.UNSUPPORTED_VERSION
+            assert refused == (version < since), version
+            assert not refused or (row.timestamp, row.offset) == (-1, -1)
 
     on_a_node(scene, tmp_path)
 
@@ -182,7 +202,7 @@ def test_a_partition_that_is_deleted_during_its_search_is_unknown(
 ) -> None:
     async def scene(node: Node) -> None:
         store(node, bomb())
-        looked = timestamps.look_into
+        looked = timestamps.look_into_if_likely
         loop = asyncio.get_running_loop()
 
         def slowly(*arguments):  # type: ignore[no-untyped-def]
@@ -192,7 +212,7 @@ def test_a_partition_that_is_deleted_during_its_search_is_unknown(
             deletion.result(10)
             return looked(*arguments)
 
-        monkeypatch.setattr("moldau.handlers.time_search.look_into", slowly)
+        monkeypatch.setattr("moldau.handlers.time_search.look_into_if_likely", slowly)
         row = (await ask(node, request(("a", 0, BASE_MS))))["a", 0]
         assert (row.error_code, row.offset) == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1)
 
@@ -207,7 +227,7 @@ def test_a_search_whose_segments_are_removed_meanwhile_begins_anew(
         log = partition_of(node, "a").log
         log.roll(BASE_MS)
         store(node, build_batch([Record(0, BASE_MS + 500, None, b"wanted", ())]))
-        looked = timestamps.look_into
+        looked = timestamps.look_into_if_likely
         loop = asyncio.get_running_loop()
         searches = 0
 
@@ -225,7 +245,7 @@ def test_a_search_whose_segments_are_removed_meanwhile_begins_anew(
             assert removed.wait(10)
             return looked(*arguments)
 
-        monkeypatch.setattr("moldau.handlers.time_search.look_into", slowly)
+        monkeypatch.setattr("moldau.handlers.time_search.look_into_if_likely", slowly)
         row = (await ask(node, request(("a", 0, BASE_MS + 500))))["a", 0]
         assert (row.error_code, row.timestamp, row.offset) == (0, BASE_MS + 500, 200_000)
         assert searches == 1

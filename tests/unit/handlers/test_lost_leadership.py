@@ -1,8 +1,10 @@
 """What becomes of requests that wait when this broker loses a partition, or its leadership."""
 
 import asyncio
+import random
 import struct
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -208,21 +210,78 @@ def test_a_produce_is_answered_when_its_timeout_is_over_and_acks_1_waits_for_nob
     on_a_node(scene, tmp_path)
 
 
-def test_an_in_sync_set_that_shrinks_too_far_is_told_to_who_waits(tmp_path: Path) -> None:
+def test_what_is_appended_waits_although_the_in_sync_set_shrinks_too_far(tmp_path: Path) -> None:
+    """As in Kafka: it may still be committed, and who is told otherwise sends it again."""
+
     async def scene(node: Node) -> None:
         others_in_sync(node, "a")
-        client = Client(node)
+        client, hasty = Client(node), Client(node)
         client.feed(waiting_frame("a", -1, 30_000))
+        hasty.feed(waiting_frame("a", -1, 50))
         await asyncio.sleep(0)
         state = node.metadata.image.topics["a"].partitions[0]
-        partition_of(node, "a").become(
-            state._replace(leader_epoch=5, partition_epoch=9, replicas=(node.node_id, 99))
-        )
-        assert await answered(client) == [ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND]
-        client.feed(waiting_frame("a", -1, 30_000))
-        assert await answered(client, 2) == [
-            ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
-            ErrorCode.NOT_ENOUGH_REPLICAS,
-        ]
+        alone = state._replace(leader_epoch=5, partition_epoch=9, replicas=(node.node_id, 99))
+        partition_of(node, "a").become(alone)
+        assert await answered(hasty) == [ErrorCode.REQUEST_TIMED_OUT]
+        assert not client.answers()
+        late = Client(node)
+        late.feed(waiting_frame("a", -1, 30_000))
+        assert await answered(late) == [ErrorCode.NOT_ENOUGH_REPLICAS]
+        assert partition_of(node, "a").log.log_end_offset == 2, "what is refused is not appended"
+        sole = alone._replace(partition_epoch=10, replicas=(node.node_id,))
+        partition_of(node, "a").become(sole)
+        assert await answered(client) == [0]
 
     on_a_node(scene, tmp_path, min_insync_replicas="2")
+
+
+def large_frame(topic: str, timeout_ms: int) -> bytes:
+    value = random.Random(1).randbytes(1_000_000)
+    rows = [PartitionProduceData(index=0, records=build_batch([Record(0, 0, None, value, ())]))]
+    request = ProduceRequest(
+        acks=-1, timeout_ms=timeout_ms, topic_data=[TopicProduceData(name=topic, partition_data=rows)]
+    )
+    return framed(0, VERSION, request.encode(VERSION))
+
+
+@pytest.mark.parametrize("end", ["committed", "timed out", "deposed"])
+def test_a_connection_appends_no_more_than_its_share_before_it_is_replicated(
+    tmp_path: Path, end: str
+) -> None:
+    """The first request is decoded, the others take the shortcut for repeated ones."""
+
+    async def scene(node: Node) -> None:
+        others_in_sync(node, "a")
+        client, backlog = Client(node), node.listeners.backlog
+        frame = large_frame("a", 300 if end == "timed out" else 60_000)
+        sending = asyncio.ensure_future(send(client, frame * 8))
+        partition = partition_of(node, "a")
+        await until(lambda: partition.log.written_end_offset == 5)
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert partition.log.log_end_offset == 5
+        assert backlog.waiting_bytes > 5_000_000
+        if end == "deposed":
+            led_by(node, 99, "a", leader_epoch=9)
+        elif end == "committed":
+            led_by(node, node.node_id, "a", leader_epoch=9)
+        codes = await answered(client, 8)
+        await sending
+        assert set(codes) == {{"committed": 0, "timed out": ErrorCode.REQUEST_TIMED_OUT, "deposed": 6}[end]}
+        assert (backlog.waiting_bytes, backlog.connection_count) == (0, 0)
+        assert client.transport.reading
+
+    on_a_node(scene, tmp_path)
+
+
+async def send(client: Client, data: bytes) -> None:
+    """As a socket: nothing arrives while reading is paused."""
+    for at in range(0, len(data), 65536):
+        await until(lambda: client.transport.reading)
+        client.feed(data[at : at + 65536])
+        await asyncio.sleep(0)
+
+
+async def until(done: Callable[[], bool]) -> None:
+    while not done():  # noqa: ASYNC110
+        await asyncio.sleep(0.001)

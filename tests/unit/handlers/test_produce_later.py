@@ -3,6 +3,7 @@ rows by the hundred. Order, errors, what happens meanwhile, and that the loop is
 """
 
 import asyncio
+import random
 import struct
 import threading
 from collections.abc import Awaitable, Callable, Container
@@ -101,10 +102,10 @@ def values(node: Node, topic: str, index: int = 0) -> list[int]:
 class Held:
     """Inspections stop in their thread until they are let go."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, method: str = "run_likely") -> None:
         self.begun, self.go = threading.Event(), threading.Event()
         self.threads: list[int] = []
-        run = Inspection.run
+        run = getattr(Inspection, method)
 
         def held(inspection: Inspection, budget: unpack_budget.UnpackBudget) -> None:
             self.threads.append(threading.get_ident())
@@ -112,7 +113,7 @@ class Held:
             assert self.go.wait(10)
             run(inspection, budget)
 
-        monkeypatch.setattr(Inspection, "run", held)
+        monkeypatch.setattr(Inspection, method, held)
 
     async def reached(self) -> None:
         assert await asyncio.to_thread(self.begun.wait, 10)
@@ -390,7 +391,7 @@ def test_a_bug_in_an_inspection_costs_its_connection_alone(
     def broken(self: Inspection, budget: unpack_budget.UnpackBudget) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(Inspection, "run", broken)
+    monkeypatch.setattr(Inspection, "run_likely", broken)
 
     async def scene(node: Node, client: Client) -> None:
         client.feed(frame(("a", 0, LONG)))
@@ -664,5 +665,50 @@ def test_the_rows_of_a_large_request_are_not_copied(tmp_path: Path, monkeypatch:
         log = partition_of(node, "b").log
         data = log.read(0, 1 << 23, end_offset=log.log_end_offset)
         assert [bytes(each.data[61:]) for each in iter_batches(data)] == [each[61:] for each in large]
+
+    on_a_compacted_node(scene, tmp_path)
+
+
+def test_nobody_waits_for_batches_that_unpack_to_far_more_than_was_sent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held = Held(monkeypatch, "run")
+    bomb = batch(1, value=bytes(3 << 20))
+
+    async def scene(node: Node, client: Client) -> None:
+        client.feed(frame(("a", 0, bomb)))
+        await held.reached()
+        others = [Client(node) for _ in range(5)]
+        for other in others:
+            other.feed(frame(("b", 0, bomb)))
+        good = Client(node)
+        good.feed(frame(("b", 1, LONG)))
+        assert [(row.error_code, row.base_offset) for row in await answered(good)] == [(0, 0)]
+        held.go.set()
+        assert [(row.error_code, row.base_offset) for row in await answered(client)] == [(0, 0)]
+        offsets = [row.base_offset for other in others for row in await answered(other)]
+        assert sorted(offsets) == list(range(5))
+
+    on_a_compacted_node(scene, tmp_path)
+
+
+def test_large_rows_are_looked_at_one_in_a_slice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """700 KB of snappy may take 8 ms on the loop: not five of them in one turn."""
+    begun: list[int] = []
+    go_on = produce_later.go_on_later
+
+    def later(request: object, topics: object, topic_at: int, at: int, deferred: object) -> None:
+        begun.append(topic_at)
+        go_on(request, topics, topic_at, at, deferred)  # type: ignore[arg-type]
+
+    monkeypatch.setattr("moldau.handlers.produce.go_on_later", later)
+    monkeypatch.setattr("moldau.core.slow_lane.Slices.spent", lambda _: True)
+    large = batch(1, value=random.Random(1).randbytes(100_000), codec="snappy")
+
+    async def scene(node: Node, client: Client) -> None:
+        client.feed(frame(("a", 0, large), ("a", 1, large), ("b", 0, large)))
+        rows = await answered(client)
+        assert [(row.error_code, row.base_offset) for row in rows] == [(0, 0)] * 3
+        assert begun == [1]
 
     on_a_compacted_node(scene, tmp_path)

@@ -83,7 +83,10 @@ def test_quotas_are_set_changed_removed_and_kept_over_a_restart(tmp_path):
                 alter.EntityData(entity_type="user", entity_name=None),
                 alter.EntityData(entity_type="client-id", entity_name="app"),
             ]
-            assert len(found(await ask(broker, filtered(), version))) == 3
+            described = await ask(broker, filtered(), version)
+            assert len(found(described)) == 3
+            pairs = [[part.entity_type for part in one.entity] for one in described.entries]
+            assert ["client-id", "user"] in pairs, "in Kafka's order, whatever the request's was"
             await ask(broker, request(([ALICE], [("request_percentage", None)])), version)
             assert found(await ask(broker, filtered(("user", EXACT, "alice")), version)) == [
                 ({"user": "alice"}, {"producer_byte_rate": 1000.0})

@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 from http_service import Client, client_of, service, until
 
-from moldau.http.connections import ConnectionLimits
+from moldau.http.connections import ConnectionLimits, Connections
 from moldau.http.server import HttpServer
 
+WAIT_SECONDS = 90.0
 LIMIT_SECONDS = 100.0
 """A busy event loop may swallow pytest's own timeout: a signal's exception ends the callback that it hits."""
 HASTY = ConnectionLimits(head_bytes_max=2048, head_seconds=0.1, idle_seconds=0.3, send_seconds=0.2)
@@ -156,3 +157,54 @@ def test_pipelined_requests_are_answered_in_turn() -> None:
                 assert (await client.response())[2] == b'"%d"' % number
 
     run(talk, ConnectionLimits())
+
+
+class Held:
+    """A place among the open connections."""
+
+    def __init__(self, host: str, *, idle: bool = False, unfinished: bool = False) -> None:
+        self.host, self.is_idle, self.is_unfinished, self.gone = host, idle, unfinished, False
+
+    def abort(self) -> None:
+        self.gone = True
+
+
+def test_bodies_that_do_not_come_give_way_to_other_hosts() -> None:
+    connections = Connections(ConnectionLimits(connections_max=6))
+    upload = Held("b", unfinished=True)
+    flood = [Held("a", unfinished=True) for _ in range(4)]
+    at_work = Held("a")
+    for each in (upload, *flood, at_work):
+        assert connections.admit(each)
+    new = [Held("c"), Held("c")]
+    assert all(connections.admit(each) for each in new)
+    assert [each.gone for each in flood] == [True, True, False, False]
+    assert not upload.gone
+    assert not at_work.gone
+    idle = Held("c", idle=True)
+    assert connections.admit(idle)
+    assert connections.admit(Held("d"))
+    assert idle.gone, "idle ones go first"
+
+
+def test_when_all_are_at_work_a_new_one_is_refused() -> None:
+    connections = Connections(ConnectionLimits(connections_max=2))
+    assert connections.admit(Held("a"))
+    assert connections.admit(Held("a"))
+    assert not connections.admit(Held("b"))
+
+
+def test_bodies_that_are_never_ended_do_not_lock_others_out() -> None:
+    async def talk(server: HttpServer) -> None:
+        clients = [await Client.connect(server) for _ in range(4)]
+        for each in clients:
+            each.send(b"POST /size HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n\r\n1")
+        await until(lambda: sum(each.is_unfinished for each in server.connections.open) == 4)
+        async with client_of(server) as fifth:
+            assert (await fifth.ask("GET", "/names/a"))[0] == 200
+        assert server.connections.evicted_count == 1
+        assert await clients[0].ended()
+        for each in clients:
+            each.writer.close()
+
+    run(talk, ConnectionLimits(connections_max=4, idle_seconds=WAIT_SECONDS))

@@ -170,13 +170,13 @@ def content(log: Log) -> tuple[dict[int, bytes], list[str]]:
     while offset < end:
         try:
             data = log.read(offset, 700, end_offset=end)
-            if not len(data):
-                break  # a gap at the end, which the next record will show
+            assert len(data), f"a reader stands still at {offset}, before the log's end {end}"
             for view in iter_batches(data):
                 assert view.next_offset > offset, (
                     f"offset {offset} was asked for, and {view.base_offset} came"
                 )
-                found[view.base_offset] = bytes(view.data)
+                if view.count:  # else it fills a gap at the end
+                    found[view.base_offset] = bytes(view.data)
                 offset = view.next_offset
         except (CorruptSegment, CorruptBatch) as error:
             errors.append(str(error))
@@ -263,6 +263,8 @@ class Case:
                 continue
             if view is None or view.base_offset != base or not view.crc_is_valid():
                 errors.append(f"nothing good at {base}")
+            elif not view.count:
+                errors.append(f"nothing is left at {base}")
             elif bytes(view.data) in unnoticed and self.original.victim.get(base) != bytes(view.data):
                 errors.append(f"a damaged batch at {base}")
             else:

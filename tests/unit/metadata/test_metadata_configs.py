@@ -176,3 +176,19 @@ def test_a_jaas_entry_with_a_variable_may_be_set():
     check_broker_configs({name: "${file:/etc/moldau/secrets:jaas}"}, [name], for_all=False)
     with pytest.raises(Refusal):
         check_broker_configs({name: "nonsense"}, [name], for_all=False)
+
+
+def test_throttles_are_listed_only_while_they_are_set():
+    names = (
+        "leader.replication.throttled.rate",
+        "follower.replication.throttled.rate",
+        "replica.alter.log.dirs.io.max.bytes.per.second",
+    )
+    static = from_texts({"node.id": "1"})
+    assert {one.name for one in describe_broker(Image(), static, 1)}.isdisjoint(names)
+    for resource, source in (("", Source.DYNAMIC_DEFAULT_BROKER), ("1", Source.DYNAMIC_BROKER)):
+        for name in names:
+            image = Image(configs={(ResourceType.BROKER, resource): {name: "7"}})
+            found = [one for one in describe_broker(image, static, 1) if one.name in names]
+            assert [(one.name, one.value, one.source) for one in found] == [(name, "7", source)]
+            assert effective_broker_settings(image, static.broker, 1).get(name) == 7

@@ -21,7 +21,7 @@ from moldau.metadata.codec import (
 )
 from moldau.metadata.delegation_tokens import DelegationToken
 from moldau.metadata.difference import changes_between
-from moldau.metadata.image import EMPTY_IMAGE, PartitionState, ResourceType
+from moldau.metadata.image import EMPTY_IMAGE, LogEnd, PartitionState, ResourceType
 
 NAMES = ["a", "b", "c.d", "ü"]
 KINDS = [
@@ -30,6 +30,7 @@ KINDS = [
     "add",
     "change",
     "many",
+    "feature",
     "config",
     "broker",
     "old broker",
@@ -53,7 +54,12 @@ def states():
         st.lists(st.integers(0, 3), min_size=1, max_size=3).map(tuple),
         st.lists(st.integers(0, 3), max_size=3).map(tuple),
         st.lists(st.integers(0, 3), max_size=2).map(tuple),
+        doubtful=st.one_of(st.just(()), st.lists(st.integers(0, 3), max_size=2).map(tuple)),
     )
+
+
+def log_ends():
+    return st.builds(LogEnd, *[st.integers(0, 9)] * 4)
 
 
 def tokens():
@@ -132,6 +138,9 @@ def histories(draw):
                 if draw(st.booleans()):
                     indexes = tuple(draw(st.lists(st.integers(0, 3), max_size=2)))
                     entry.append(ch.ReplicasOffline(node, ((number.to_bytes(16, "big"), indexes),)))
+                if draw(st.booleans()):
+                    ends = tuple(draw(st.lists(log_ends(), max_size=2)))
+                    entry.append(ch.LogEndsTold(node, ((number.to_bytes(16, "big"), ends),)))
             elif kind == "ids":
                 entry.append(ch.ProducerIdsAllocated(1, draw(st.integers(0, 2**63 - 1))))
             elif kind == "tokens":
@@ -152,6 +161,8 @@ def histories(draw):
                 entities = [(("user", name),), (("user", None), ("client-id", name)), (("ip", None),)]
                 values = st.dictionaries(st.sampled_from("ab"), st.one_of(st.none(), st.floats(1, 9)))
                 entry.append(ch.ClientQuotasChanged(draw(st.sampled_from(entities)), draw(values)))
+            elif kind == "feature":
+                entry.append(ch.FeatureChanged(name, draw(st.integers(0, 3))))
             elif kind == "control":
                 entry.append(ch.ControllerElected(1, number))
         entries.append(entry)

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from time import thread_time
 
+from moldau.core.client_state import ClientState
 from moldau.core.clock import ManualClock
 from moldau.core.timers import ManualTimers
 from moldau.log.compaction.job import Progress
@@ -306,6 +307,7 @@ class World:
         self.fsyncs = FakeFsyncs()
         self.requests = FakeMemory()
         self.responses = FakeMemory()
+        self.client_state = ClientState(1_000_000, self.clock)
         self.listener = FakeListener("PLAINTEXT")
         self.min_free_ratio = 0.0
         self.store_status: StoreStatus | None = None
@@ -326,6 +328,7 @@ class World:
             fetcher=lambda: self.fetcher,
             requests=self.requests,
             responses=self.responses,
+            client_state=self.client_state,
             process_facts=read,
             api_name=lambda key: {0: "Produce", 1: "Fetch"}.get(key, str(key)),
         )

@@ -60,6 +60,16 @@ def test_recovery_tells_its_progress(world: World) -> None:
     assert world.names() == []
 
 
+def test_while_the_logs_are_opened_the_broker_is_never_ready(world: World) -> None:
+    """Also with 0 of 0 logs counted, and after the last one: listeners refuse connections until it runs."""
+    for done, total in ((0, 0), (3, 10), (10, 10)):
+        world.manager.recovery.done, world.manager.recovery.total = done, total
+        world.health.phase = Phase.RECOVERY
+        assert world.health.verdict().unready is not None, (done, total)
+    world.health.phase = Phase.RUNNING
+    assert world.health.verdict().unready is None
+
+
 def test_disks(world: World) -> None:
     world.manager.directories = [
         FakeDirectory("/a", 1000 * 2**20, 49 * 2**20),
@@ -105,6 +115,14 @@ def test_a_partition_without_leader_names_the_brokers_that_could_lead_it(world: 
     world.image = image_of(topic_of("a", in_sync, eligible))
     messages = {cause.name: cause.message for cause in world.health.verdict().causes}
     assert messages["offline-partitions"].endswith("UTC; every record is on broker 2 or 3")
+
+
+def test_partitions_that_wait_for_the_longest_log_say_for_whom(world: World) -> None:
+    waits = PartitionState(NO_LEADER, 0, 0, (1, 2, 3), (), (3,), doubtful=(1, 2))
+    world.image = image_of(topic_of("a", waits))
+    (message,) = (c.message for c in world.health.verdict().causes if c.name == "offline-partitions")
+    assert "the longest log leads once broker" in message
+    assert "an unclean election says that it is gone for good" in message
 
 
 def test_a_topic_that_found_no_room_is_named_until_it_has_some(world: World) -> None:
@@ -344,3 +362,19 @@ def test_a_start_or_a_stop_is_logged_only_when_it_lasts(
     world.health.phase = Phase.RUNNING
     world.health.check()
     assert told() == [f"{name}: over"]
+
+
+def test_what_clients_make_the_broker_keep_is_told_near_its_limit_and_for_a_minute(world: World) -> None:
+    state = world.client_state
+    state.groups.change(899_000)
+    assert world.names() == []
+    state.groups.change(2_000)
+    (cause,) = world.monitor.health.verdict().causes
+    assert cause.name == "client-state-full"
+    assert "groups (0 closed, 0 refused since the start)" in cause.message
+    state.groups.change(-901_000)
+    assert world.names() == []
+    assert not state.logins.admits(300_000), "more than its share"
+    assert world.names() == ["client-state-full"]
+    world.clock.advance(61_000)
+    assert world.names() == []

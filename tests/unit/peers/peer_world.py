@@ -86,6 +86,8 @@ class OneNetwork:
     def __init__(self) -> None:
         self.attempts: list[tuple[tuple[str, int], asyncio.Future[None], Callable[[], Any]]] = []
         self.wires: list[Wire] = []
+        self.held: asyncio.Future[None] | None = None
+        """Until this is done, the task of an attempt that succeeded does not go on."""
 
     async def connect(
         self, host: str, port: int, make_protocol: Callable[[], Any], tls: object = None
@@ -97,6 +99,12 @@ class OneNetwork:
         wire = Wire(protocol)
         self.wires.append(wire)
         protocol.connection_made(wire)
+        if self.held is not None:
+            try:
+                await self.held
+            except asyncio.CancelledError:
+                wire.abort()  # as an event loop does with the connection of an attempt that is cancelled
+                raise
         return wire, protocol
 
     async def accept(self) -> Wire:

@@ -1,9 +1,14 @@
 """Registration and look-up: ids, versions, references, imports, what is taken over from settings."""
 
+import json
+from typing import Any
+
 import pytest
 from memory_registry import MemoryRegistry, record
 
 from moldau.registry.problems import Code
+from moldau.registry.state.body import AVRO, make_body
+from moldau.registry.state.highest_ids import IMPORTED_ID_MAX
 from moldau.registry.state.state import State
 from moldau.registry.topic.writer import TopicWriter
 
@@ -291,12 +296,47 @@ def test_what_is_beyond_the_highest_number_is_refused(registry: MemoryRegistry) 
     """No record can hold it: it would be answered, and lost."""
     highest = 2**31 - 1
     registry.set_mode("a", {"mode": "IMPORT"})
-    registry.register("a", {**record("r"), "id": highest, "version": highest})
+    registry.register("a", {**record("r"), "id": 1, "version": highest})
     registry.delete_mode("a")
+    registry.state.replay(*record_with_id(highest), 0, 0)  # as imports could bring it once
     assert registry.refusal(registry.register, "a", record("r", "f", default=True))[0] == Code.NOT_PERMITTED
     assert registry.refusal(registry.register, "b", record("new"))[0] == Code.NOT_PERMITTED
-    assert registry.register("b", record("r"))["id"] == highest
+    assert registry.register("b", {"schema": '"string"'})["id"] == highest
     assert registry.register(":.other:b", record("new"))["id"] == 1
+
+
+def record_with_id(schema_id: int) -> tuple[bytes, bytes]:
+    key = b'{"keytype":"SCHEMA","subject":"old","version":1,"magic":1}'
+    value = {"subject": "old", "version": 1, "id": schema_id, "schema": '"string"', "deleted": False}
+    return key, json.dumps(value).encode()
+
+
+def test_an_import_leaves_ids_for_new_schemas(registry: MemoryRegistry) -> None:
+    registry.set_mode("a", {"mode": "IMPORT"})
+    for schema_id in (2**31 - 1, IMPORTED_ID_MAX + 1):
+        assert registry.refusal(registry.register, "a", {**record("r"), "id": schema_id})[0] == (
+            Code.NOT_PERMITTED
+        )
+    registry.register("a", {**record("r"), "id": IMPORTED_ID_MAX})
+    assert registry.register("b", record("new"))["id"] == IMPORTED_ID_MAX + 1
+    assert registry.register("c", record("newer"))["id"] == IMPORTED_ID_MAX + 2
+
+
+def test_a_context_whose_ids_were_used_up_can_be_mended() -> None:
+    state = State()
+    state.replay(*record_with_id(2**31 - 1), 0, 0)
+    state.replay(b'{"keytype":"NOOP","magic":0}', b'{"maxIds":{".":2147483647}}', 1, 0)
+    body = state.any_place(".", 2**31 - 1)
+    assert body is not None
+    new = [make_body(AVRO, f'"{each}"', (), None, None) for each in ("int", "long", "bytes")]
+    made: Any = (lambda: None, "t", "t", state, None, 1_000, lambda: None)
+    assert TopicWriter(*made).id_for(".", new[0]) > 2**31 - 1
+    writer = TopicWriter(*made, 5_000)
+    assert writer.id_for(".", body.body) == 2**31 - 1
+    assert [writer.id_for(".", each) for each in new] == [5_000, 5_001, 5_002]
+    later = b'{"keytype":"SCHEMA","subject":"x","version":1,"magic":1}'
+    state.replay(later, b'{"id":9000,"schema":"\\"int\\""}', 2, 0)
+    assert TopicWriter(*made, 5_000).id_for(".", new[1]) == 9_001
 
 
 def test_zero_is_an_id_that_a_text_keeps() -> None:

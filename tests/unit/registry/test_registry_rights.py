@@ -17,6 +17,7 @@ ann   read                subject:orders
 ann   read                subject:mine*
 ops   all                 subject:*
 """
+OF_ALL_CONTEXTS = ("/config/:.__GLOBAL:", "/mode/:.__GLOBAL", "/contexts/.__GLOBAL/config")
 
 
 class Known:
@@ -88,7 +89,7 @@ def test_the_default_context_may_be_written_out(registry: MemoryRegistry) -> Non
 
 
 def test_what_holds_for_all_is_not_set_with_a_right_to_subjects(registry: MemoryRegistry) -> None:
-    for path in ("/config", "/config/:.:", "/mode/:.:", "/contexts/:.:/config"):
+    for path in ("/config", "/config/:.:", "/mode/:.:", "/contexts/:.:/config", *OF_ALL_CONTEXTS):
         body = {"compatibility": "NONE", "mode": "READONLY"}
         assert ask(registry, "ops", "PUT", path, body).json()["error_code"] == 40301
     assert registry.config() == {"compatibilityLevel": "BACKWARD"}

@@ -28,6 +28,9 @@ class Recorder(RegistryService):
         self.failure: Exception | None = None
         self.is_behind = False
 
+    def check_registration(self, subject: str, request: Any, *, normalize: bool = False) -> None:
+        """Only `register` counts."""
+
     def subjects(  # type: ignore[override]
         self,
         *prefixes: str,
@@ -474,3 +477,39 @@ def test_what_is_refused_for_another_reason_is_not_looked_for_again() -> None:
     answer, calls = ask("GET", "/subjects/s/versions/x", service=service)
     assert answer.status_code == 422
     assert [call[0] for call in calls] == ["version"]
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [
+        ("/config/", 404),
+        ("/mode/?recursive=true", 404),
+        ("/subjects/s/", 404),
+        ("/subjects/s//", 404),
+        ("/contexts//config", 404),
+        ("/contexts/.ctx/config/", 404),
+        ("/subjects/s?version=3", 400),
+        ("/subjects/s?permanent=", 400),
+        ("/subjects/s?permanent=yes", 400),
+        ("/subjects/s?permanent=false&permanent=true", 400),
+        ("/subjects/s/versions/2?permanant=true", 400),
+        ("/config?subject=s", 400),
+        ("/mode?subject=s", 400),
+        ("/mode/s?recursive", 400),
+        ("/contexts/ctx?subject=s", 400),
+        ("/subjects/s/versions/", 405),
+        ("/subjects/", 405),
+    ],
+)
+def test_what_is_left_out_or_misspelt_deletes_nothing(path: str, status: int) -> None:
+    response, calls = ask("DELETE", path)
+    assert calls == []
+    assert response.status_code == status
+
+
+@pytest.mark.parametrize("method", ["GET", "POST", "PUT", "DELETE"])
+@pytest.mark.parametrize("path", ["/dek-registry/v1/keks", "/contexts/.c/dek-registry/v1/keks/a/deks/b"])
+def test_keys_are_refused_so_that_clients_make_none(method: str, path: str) -> None:
+    response, calls = ask(method, path, {})
+    assert (response.status_code, calls) == (501, [])
+    assert "data encryption keys" in response.json()["message"]

@@ -74,7 +74,13 @@ class World:
     def partition(index: int, *isr: int) -> Any:
         log = SimpleNamespace(latest_leader_epoch=0, log_start_offset=0, log_end_offset=0)
         return FakePartition(
-            topic="t", topic_id=bytes(16), index=index, isr=isr, follower_throttled=False, log=log
+            topic="t",
+            topic_id=bytes(16),
+            index=index,
+            isr=isr,
+            follower_throttled=False,
+            log=log,
+            log_start_saved=None,
         )
 
 

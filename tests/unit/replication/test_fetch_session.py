@@ -60,7 +60,7 @@ def test_full_slots_turn_newcomers_away_until_one_has_been_idle() -> None:
 
 
 def test_nothing_to_fetch_needs_no_session() -> None:
-    assert sessions().open(False, {}, 0) == 0
+    assert sessions().open(False, Targets(), 0) == 0
     assert sessions(slots=0).open(False, targets(), 0) == 0
 
 

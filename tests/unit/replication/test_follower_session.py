@@ -17,7 +17,9 @@ LIMITS = FetchLimits(500, 1, 1000, 100)
 
 def followed(topic: int, index: int) -> Followed:
     log = SimpleNamespace(latest_leader_epoch=3, log_start_offset=0)
-    partition = SimpleNamespace(topic=f"t{topic}", topic_id=bytes([topic]) * 16, index=index, log=log)
+    partition = SimpleNamespace(
+        topic=f"t{topic}", topic_id=bytes([topic]) * 16, index=index, log=log, log_start_saved=None
+    )
     return Followed(cast(Any, partition), FetchFrom(2, 5, 10 * index))
 
 

@@ -143,7 +143,7 @@ def test_what_is_found(
         what(machine, machine.live())
         losses, manager = machine.find()
         assert told(losses) == loss, state
-        assert manager.previous_broker_epoch == (-1 if what in (disk_is_replaced, disk_fails) else 5)
+        assert manager.complete_epochs == ([] if what in (disk_is_replaced, disk_fails) else [5])
     for state in (ALONE, ELSEWHERE):
         machine = Machine(state)
         what(machine, machine.live())

@@ -40,6 +40,7 @@ class Bench:
                 isr=(LEADER,),
                 follower_throttled=index > 0,
                 log=SimpleNamespace(latest_leader_epoch=0, log_start_offset=0),
+                log_start_saved=None,
             )
             for index in range(COUNT)
         ]

@@ -14,7 +14,7 @@ STEPS = st.lists(
         st.tuples(st.just("reached"), st.integers(0, 4), st.none()),
         st.tuples(st.just("lost"), st.integers(0, 4), st.none()),
         st.tuples(st.just("expire"), st.integers(0, 200), st.none()),
-        st.tuples(st.sampled_from(("give up", "clear")), st.none(), st.none()),
+        st.tuples(st.just("clear"), st.none(), st.none()),
     ),
     max_size=60,
 )
@@ -64,12 +64,10 @@ def test_each_is_taken_once_and_when_it_should_be(steps: list[Any], many: int) -
         elif kind == "expire":
             now_ms += number
             assert sorted(queue.expire(now_ms)) == sorted(model.expire(now_ms))
-        elif kind == "give up":
-            assert queue.give_up() == model.take([each for each in model.waiting if each[2] is not None])
         else:
             assert queue.clear() == model.take(model.waiting)
         assert len(queue) == len(model.waiting)
-        if kind in ("expire", "give up"):
+        if kind == "expire":
             assert len(queue) or not (queue.entries or queue._due or queue._seen)
             assert max(len(queue.entries), len(queue._due)) <= 2 * len(queue) + 65
 

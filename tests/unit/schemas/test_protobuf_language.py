@@ -59,6 +59,35 @@ def test_differences_are_those_that_confluent_finds(name: str) -> None:
     assert sorted(set(told)) == sorted({each for each in expected if each[0] not in COMPATIBLE})
 
 
+def p2_fields(fields: str) -> ProtobufSchema:
+    text = 'syntax = "proto2"; enum E { X = 0; } message M {} message A { ' + fields + " }"
+    return parsed(File(text, {}))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "kind"),
+    [
+        ("optional int32 a = 1;", "repeated int32 a = 1;", "FIELD_NUMERIC_LABEL_CHANGED"),
+        ("repeated sint64 a = 1;", "optional sint64 a = 1;", "FIELD_NUMERIC_LABEL_CHANGED"),
+        ("repeated double a = 1;", "optional double a = 1;", "FIELD_NUMERIC_LABEL_CHANGED"),
+        ("repeated fixed32 a = 1;", "optional sfixed32 a = 1;", "FIELD_NUMERIC_LABEL_CHANGED"),
+        ("optional bool a = 1;", "repeated bool a = 1;", "FIELD_NUMERIC_LABEL_CHANGED"),
+        ("optional E a = 1;", "repeated E a = 1;", "FIELD_NUMERIC_LABEL_CHANGED"),
+        ("required int32 a = 1;", "optional int32 a = 1;", "FIELD_NUMERIC_LABEL_CHANGED"),
+        ("optional string a = 1;", "repeated string a = 1;", "FIELD_STRING_OR_BYTES_LABEL_CHANGED"),
+        ("optional bytes a = 1;", "repeated string a = 1;", "FIELD_STRING_OR_BYTES_LABEL_CHANGED"),
+        ("optional M a = 1;", "repeated M a = 1;", None),
+        ("optional int32 a = 1;", "repeated sint32 a = 1;", "FIELD_SCALAR_KIND_CHANGED"),
+        ("optional int32 a = 1;", "optional int64 a = 1;", None),
+    ],
+)
+def test_labels_are_compared_where_both_are_written(old: str, new: str, kind: str | None) -> None:
+    before, after = p2_fields(old), p2_fields(new)
+    found = [each.kind for each in all_differences(after, before)]
+    assert found == ([] if kind is None else [kind])
+    assert bool(after.differences(before)) == (kind is not None and kind not in COMPATIBLE)
+
+
 def test_descriptors_say_the_same_as_their_text() -> None:
     for name, file in PRINTS.items():
         if "refused" in ANSWERS[f"print {name}"] or name in (

@@ -124,6 +124,35 @@ def test_definitions_that_use_definitions_twice(monkeypatch: pytest.MonkeyPatch)
     assert serde_for(schema).from_json({}) == b"{}"
 
 
+def fits(coder: Any) -> bool:
+    try:
+        coder.from_json({"a": {}})
+    except SerdeError:
+        return False
+    return True
+
+
+def test_values_of_a_request_share_their_steps_and_end_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    coder = serde_for(json_of(all_of(6)))
+    monkeypatch.setattr(json_schema, "STEPS_MAX", 2_000)
+    with json_schema.Checking(lambda: False):
+        fitting = next(count for count in range(100) if not fits(coder))
+    assert 0 < fitting < 20
+    for _ in range(100):
+        coder.from_json({"a": {}})  # of their own each
+    asked: list[int] = []
+
+    def leaves_at_the_third() -> bool:
+        asked.append(1)
+        return len(asked) == 3
+
+    monkeypatch.setattr(json_schema, "STEPS_MAX", 1_000_000)
+    endless = serde_for(json_of(all_of(27)))
+    with json_schema.Checking(leaves_at_the_third), pytest.raises(json_schema.Abandoned):
+        endless.from_json({"a": {}})
+    assert len(asked) == 3
+
+
 @pytest.mark.parametrize(
     "draft", ["http://json-schema.org/draft-07/schema#", "http://json-schema.org/schema"]
 )

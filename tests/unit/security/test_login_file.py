@@ -91,9 +91,24 @@ def test_the_login_at_zookeeper(path: Path) -> None:
     assert (login.username, login.password) == ("kafka", "z")
     assert "'z'" not in repr(login)
     assert options_of(settings(path, at, more="-Dzookeeper.sasl.client=false").broker).sasl is None
-    with pytest.raises(SettingError, match="Kerberos is not spoken with ZooKeeper"):
-        options_of(settings(path, at, more="-Dzookeeper.sasl.clientconfig=Other").broker)
+    with pytest.raises(SettingError, match=r"section Other .*Kerberos is not spoken with ZooKeeper"):
+        settings(path, at, more="-Dzookeeper.sasl.clientconfig=Other")
     assert settings(path).broker.moldau_zookeeper_sasl_jaas_config is None, "there is no ZooKeeper"
+
+
+def test_the_login_at_zookeeper_by_a_module_of_kafka(tmp_path: Path) -> None:
+    """ZooKeeper's client takes user and password from the subject, whoever has put them there."""
+    file = tmp_path / "jaas.conf"
+    file.write_text(f'Client {{ {PLAIN} required username="kafka" password="z"; }};')
+    login = options_of(settings(file, "zookeeper.connect=a:1").broker).sasl
+    assert login is not None
+    assert (login.username, login.password) == ("kafka", "z")
+    file.write_text("Client { com.sun.security.auth.module.Krb5LoginModule required; };")
+    with pytest.raises(
+        SettingError, match=r"the section Client of the file of logins .*jaas.conf .*Kerberos"
+    ):
+        settings(file, "zookeeper.connect=a:1")
+    assert settings(file).broker.moldau_zookeeper_sasl_jaas_config is None, "there is no ZooKeeper"
 
 
 def test_without_the_option_nothing_is_read() -> None:

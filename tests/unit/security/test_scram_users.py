@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
 from login_world import ScramClient, credential
 
 from moldau.controller.scram_users import ScramDeletion, ScramUpsertion, alter_scram_users
@@ -186,3 +187,24 @@ async def _both_apis(folder: Path) -> None:
     assert set(again.metadata.image.scram) == {"alice", "bob"}
     assert again.metadata.image.scram == broker.metadata.image.scram
     await again.controller.close()
+
+
+def test_without_the_right_each_row_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in Kafka: the error stands in the response and in a row for each user that was named."""
+    from moldau.handlers import describe_user_scram_credentials as handler
+
+    monkeypatch.setattr(handler, "may_on_cluster", lambda *_: False)
+
+    async def scene() -> None:
+        load_all()
+        broker = await start(tmp_path)
+        users = [UserName(name="alice"), UserName(name="bob")]
+        answer = await ask(broker, DescribeUserScramCredentialsRequest(users=users))
+        refused = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+        assert answer.error_code == refused
+        assert [(row.user, row.error_code) for row in answer.results] == [("", refused)] * 2
+        answer = await ask(broker, DescribeUserScramCredentialsRequest(users=None))
+        assert (answer.error_code, answer.results) == (refused, [])
+        await broker.controller.close()
+
+    asyncio.run(scene())

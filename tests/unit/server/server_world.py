@@ -8,6 +8,7 @@ from moldau.core.clock import ManualClock
 from moldau.core.timers import ManualTimers
 from moldau.handlers.broker import ResponseRoom
 from moldau.handlers.exchange import Slot
+from moldau.server.commit_backlog import CommitBacklog
 from moldau.server.connection import Connection, Parts, PeerError
 from moldau.server.login_counts import LoginCounts
 from moldau.server.request_memory import RequestMemory
@@ -66,6 +67,7 @@ class FakeListener:
     accepted_count = 0
     tick = 0
     frame_bytes_max = 100_000_000
+    login_frames = None
 
     def __init__(self, limit_bytes: int = -1) -> None:
         self.failed_logins: list[str] = []
@@ -79,6 +81,7 @@ class FakeListener:
         self.timers = ManualTimers(self.clock)
         self.room = ResponseRoom()
         self.requests = RequestMemory(limit_bytes, self.timers, self.clock)
+        self.backlog = CommitBacklog(self.clock.monotonic_ms)
         self.seconds = 0.0
         self.seconds_a_look = 0.0  # how far the clock has moved each time a connection looks at it
         self.turns = Turns(self.timers, self._now_seconds)

@@ -13,6 +13,7 @@ import pytest
 import uvloop
 from server_world import Script
 
+from moldau.core.client_state import ClientState
 from moldau.core.clock import SystemClock
 from moldau.core.files import OsFiles
 from moldau.core.network import SystemNetwork
@@ -99,6 +100,7 @@ class World:
             timers=LoopTimers(loop),
             seconds=lambda: 0.0,
             response_room=ResponseRoom(),
+            client_state=ClientState(0, SystemClock()),
             http_address=lambda: None,
             make_tls=lambda name, protocol: ListenerTls(name, protocol, OsFiles(), offload),
             make_handshakes=lambda: Counting(self, loop),

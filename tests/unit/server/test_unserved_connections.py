@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 import uvloop
 from server_world import Script
 
+from moldau.core.client_state import ClientState
 from moldau.core.clock import SystemClock
 from moldau.core.network import SystemNetwork
 from moldau.core.settings.listeners import listeners as planned
@@ -61,6 +62,7 @@ def on_each_loop(scene: Callable[[Listener, FailsLogins], Awaitable[None]]) -> N
             timers=LoopTimers(loop),
             seconds=lambda: 0.0,
             response_room=ResponseRoom(),
+            client_state=ClientState(0, SystemClock()),
             http_address=lambda: None,
         )
         await listeners.take(planned(settings))

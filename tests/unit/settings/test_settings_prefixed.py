@@ -74,7 +74,7 @@ def test_secrets_of_a_listener_are_described_without_their_values() -> None:
         ("listener.name.outside.ssl.keystore.location", False, None),
         ("listener.name.outside.ssl.truststore.certificates", False, None),
         ("listener.name.outside.max.connections", True, None),
-        ("listener.name.outside.ssl.keystore.location", True, "only per broker"),
+        ("listener.name.outside.ssl.keystore.location", True, "broker id must be specified"),
         ("ssl.keystore.location", False, "Cannot update these configs dynamically"),
         ("listener.name.outside.node.id", False, "Cannot update these configs dynamically"),
         ("listener.name.outside.no.such", False, "Unknown broker config name"),

@@ -96,5 +96,5 @@ def test_scopes_follow_kafkas_dynamic_settings():
     assert rows["log.retention.hours"].scope is Scope.READ_ONLY
     assert rows["num.partitions"].scope is Scope.READ_ONLY
     assert rows["message.max.bytes"].scope is Scope.CLUSTER_WIDE
-    assert rows["leader.replication.throttled.rate"].scope is Scope.PER_BROKER
+    assert rows["leader.replication.throttled.rate"].scope is Scope.CLUSTER_WIDE
     assert Scope.PER_BROKER.label == "per-broker"

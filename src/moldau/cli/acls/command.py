@@ -194,6 +194,8 @@ def remove(
     from moldau.security.acl_filter import AclFilter
 
     named = _resources(topics, groups, transactional_ids, tokens, users, cluster)
+    if not all(name.strip() for _, name in named) or not all(each.strip() for each in principals or ()):
+        raise UsageError("a name is empty: nothing was removed")
     if everything:
         if operations or producer or consumer or hosts or deny or prefix:
             raise UsageError("--all removes whatever the ACLs say: name only principals and resources")

@@ -87,7 +87,7 @@ def list_(
 ) -> None:
     """List the brokers: rack, address, leaders, replicas, those that lag, bytes, controller, state.
 
-    A broker that is away has a row while partitions have replicas on it.
+    A broker that is gone has a row while partitions have replicas on it.
     """
     from moldau.cli.brokers.overview import load_overview
 

@@ -19,7 +19,7 @@ from moldau.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
 if TYPE_CHECKING:
     from moldau.cli.shared.connection import Connection
 
-IN_SERVICE, FENCED, AWAY = "in service", "fenced", "away"
+IN_SERVICE, GONE = "in service", "gone"
 _LOG_DIRS_VERSION = 4  # since Kafka 3.3: with the sizes of the disks
 
 
@@ -41,7 +41,7 @@ class BrokerRow:
     id: int
     rack: str | None = None
     address: str | None = None
-    state: str = AWAY
+    state: str = GONE
     controller: bool = False
     leaders: int = 0
     replicas: int = 0
@@ -101,7 +101,7 @@ def load_overview(connection: Connection, routing: Routing, *, sizes: bool = Tru
             each.broker_id,
             each.rack,
             f"{each.host}:{each.port}",
-            FENCED if each.is_fenced else IN_SERVICE,
+            GONE if each.is_fenced else IN_SERVICE,
             each.broker_id == described.controller_id,
         )
         for each in sorted(described.brokers, key=lambda one: int(one.broker_id))

@@ -258,7 +258,7 @@ def _require_known(plan: Plan, only: list[int] | None) -> None:
 
 
 def _show(picture: Picture) -> None:
-    from moldau.cli.cluster.processes import DEAD
+    from moldau.cli.cluster.processes import GONE
 
     columns = {
         "name": "SERVER",
@@ -287,7 +287,7 @@ def _show(picture: Picture) -> None:
             more = " ..." if len(names) > PARTITIONS_SHOWN else ""
             shown = ", ".join(names[:PARTITIONS_SHOWN])
             print(f"{len(names)} of {picture.partitions} partitions {words}: {shown}{more}")
-    dead = [each for each in picture.servers if each.state == DEAD]
+    dead = [each for each in picture.servers if each.state == GONE]
     if dead:
         them = ", ".join(each.name for each in dead)
         note(f"`moldau cluster start` starts {them} again; see {dead[0].log}")

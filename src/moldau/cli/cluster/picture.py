@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from moldau.cli.cluster import secured
 from moldau.cli.cluster.plan import Plan
-from moldau.cli.cluster.processes import DEAD, RUNNING, Process, recorded
+from moldau.cli.cluster.processes import GONE, RUNNING, Process, recorded
 from moldau.cli.cluster.servers import BrokerServer, EnsembleServer
 from moldau.cli.status.health_page import HealthRefused, ask_health
 
@@ -142,7 +142,7 @@ def _process(folder: Path) -> tuple[int | None, str]:
     if process is None:
         return None, STOPPED
     state = process.state()
-    return (None if state == DEAD else process.pid), state
+    return (None if state == GONE else process.pid), state
 
 
 def _ask_partitions(picture: Picture, plan: Plan, admin: Callable[[str], AdminClient]) -> None:

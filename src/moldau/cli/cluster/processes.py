@@ -2,7 +2,7 @@
 
 A process id alone is no identity: after a crash of the machine, or some weeks, the same number belongs to
 somebody else's program, and `moldau cluster stop` would end that one. So a process is recorded with the
-moment at which it started, which the operating system remembers, and counts as dead when that differs.
+moment at which it started, which the operating system remembers, and counts as gone when that differs.
 
     process.json   {"pid": 4711, "started": "0d9c...:1234567"}     boot id, start in ticks since then (Linux)
                    {"pid": 4711, "started": "Sun Nov 22 17:34:01 2026"}                    ps (elsewhere)
@@ -23,7 +23,7 @@ from typing import NamedTuple
 from moldau.cli.shared.errors import CommandError
 
 FILE = "process.json"
-RUNNING, PAUSED, DEAD = "running", "paused", "dead"
+RUNNING, PAUSED, GONE = "running", "paused", "gone"
 _PROC = Path("/proc")
 _BOOT = _PROC / "sys/kernel/random/boot_id"
 _POLL_SECONDS = 0.02
@@ -36,15 +36,15 @@ class Process(NamedTuple):
     started: str
 
     def state(self) -> str:
-        """Return running, paused (SIGSTOP, a debugger) or dead."""
+        """Return running, paused (SIGSTOP, a debugger) or gone."""
         found = _look(self.pid)
         if found is None or found[0] != self.started:
-            return DEAD
+            return GONE
         return PAUSED if found[1] in "Tt" else RUNNING
 
     def send(self, number: int) -> None:
-        """Send a signal; nothing if the process is dead."""
-        if self.state() != DEAD:
+        """Send a signal; nothing if the process is gone."""
+        if self.state() != GONE:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.pid, number)
 
@@ -63,7 +63,7 @@ class Process(NamedTuple):
 
     def _gone_within(self, timeout_seconds: float) -> bool:
         deadline = time.monotonic() + timeout_seconds
-        while self.state() != DEAD:
+        while self.state() != GONE:
             if time.monotonic() > deadline:
                 return False
             time.sleep(_POLL_SECONDS)
@@ -105,7 +105,7 @@ def recorded(folder: Path) -> Process | None:
 def alive(folder: Path) -> Process | None:
     """Return this folder's process if it lives."""
     process = recorded(folder)
-    return process if process is not None and process.state() != DEAD else None
+    return process if process is not None and process.state() != GONE else None
 
 
 def forget(folder: Path) -> None:

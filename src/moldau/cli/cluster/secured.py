@@ -8,8 +8,11 @@
 
 Brokers log in to each other by PLAIN over TLS as the user broker; its password is in a file, since SCRAM
 credentials are metadata, which the first broker does not have yet. The user admin has SCRAM credentials,
-made once the cluster is whole. Both are super users; everybody else needs ACLs. Every file with a secret is
-readable by its owner only.
+made once the cluster is whole. Both are super users; everybody else needs ACLs.
+
+Brokers and ZooKeeper servers log in at ZooKeeper by SASL, as one user with a password of its own, and the
+nodes are that user's: settings and SCRAM credentials are among them. Every file with a secret is readable by
+its owner only, and so is the cluster's whole folder.
 
 Not here: certificates for other users (`moldau security certificates`), a cluster that runs unsecured
 (docs/security-rolling-change.md).
@@ -20,6 +23,7 @@ from __future__ import annotations
 import os
 import secrets
 import time
+from collections.abc import Mapping
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
@@ -27,8 +31,9 @@ from typing import Any
 from moldau.cli.cluster.plan import Plan
 from moldau.cli.shared.errors import CommandError
 from moldau.core.settings.properties import parse_properties
+from moldau.ensemble import Login
 
-ADMIN, BROKER = "admin", "broker"
+ADMIN, BROKER, ZOOKEEPER = "admin", "broker", "zookeeper"
 MECHANISM = "SCRAM-SHA-512"
 PROTOCOL = "SASL_SSL"
 CLIENT_FILE = "client.properties"
@@ -40,10 +45,14 @@ _ITERATIONS = 4096
 _ANSWER_SECONDS = 30.0
 
 
-def prepare(root: Path, plan: Plan) -> None:
-    """Make the certificates, passwords and client settings that do not exist yet. CommandError."""
+def prepare(root: Path, plan: Plan, *, something_runs: bool) -> None:
+    """Make the certificates, passwords and client settings that do not exist yet. CommandError.
+
+    A cluster of an earlier release, whose ZooKeeper asked for no login, gets one when nothing of it runs.
+    """
     from moldau.credentials.errors import CredentialsError
 
+    root.chmod(0o700)
     folder = root / _FOLDER
     folder.mkdir(mode=0o700, exist_ok=True)
     if not (folder / _SECRETS).exists():
@@ -51,15 +60,36 @@ def prepare(root: Path, plan: Plan) -> None:
             _make_certificates(folder)
         except CredentialsError as problem:
             raise CommandError(str(problem)) from None
-        passwords = {name: secrets.token_urlsafe(_PASSWORD_BYTES) for name in (BROKER, ADMIN)}
-        _write(folder / _SECRETS, "".join(f"{name}={word}\n" for name, word in passwords.items()))
+        _write_passwords(folder, {})
+    elif not something_runs:
+        _write_passwords(folder, _passwords(root))
     _write(root / CLIENT_FILE, _client_file(root, plan))
+
+
+def zookeeper_login(root: Path) -> Login | None:
+    """What ZooKeeper asks for; None: of an earlier release, and has run on since. CommandError."""
+    password = _passwords(root).get(ZOOKEEPER)
+    return None if password is None else Login(ZOOKEEPER, password)
+
+
+def _zookeeper_settings(root: Path) -> dict[str, str]:
+    if zookeeper_login(root) is None:
+        return {}
+    return {
+        "moldau.zookeeper.sasl.jaas.config": Login(ZOOKEEPER, _reference(root, ZOOKEEPER)).jaas,
+        "zookeeper.set.acl": "true",
+    }
+
+
+def _reference(root: Path, name: str) -> str:
+    """Stands for a password in server.properties."""
+    return f"${{file:{root.absolute() / _FOLDER / _SECRETS}:{name}}}"
 
 
 def broker_settings(root: Path, address: str) -> dict[str, str]:
     """The settings of a broker that serves clients at this address; none of them is a secret."""
     folder = root.absolute() / _FOLDER
-    word = f"${{file:{folder / _SECRETS}:{BROKER}}}"
+    word = _reference(root, BROKER)
     prefix = f"listener.name.{PROTOCOL.lower()}"
     return {
         "listeners": f"{PROTOCOL}://{address}",
@@ -79,6 +109,7 @@ def broker_settings(root: Path, address: str) -> dict[str, str]:
         f"{prefix}.{MECHANISM.lower()}.sasl.jaas.config": f"{_MODULES}.scram.ScramLoginModule required;",
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
         "super.users": f"User:{BROKER};User:{ADMIN}",
+        **_zookeeper_settings(root),
     }
 
 
@@ -160,6 +191,15 @@ def _passwords(root: Path) -> dict[str, str]:
         raise CommandError(
             f"{path} cannot be read ({problem}): begin anew with `moldau cluster purge`"
         ) from None
+
+
+def _write_passwords(folder: Path, known: Mapping[str, str]) -> None:
+    """Write those that are known, and new ones for who has none yet."""
+    words = {
+        name: known.get(name) or secrets.token_urlsafe(_PASSWORD_BYTES) for name in (BROKER, ADMIN, ZOOKEEPER)
+    }
+    if words != known:
+        _write(folder / _SECRETS, "".join(f"{name}={word}\n" for name, word in words.items()))
 
 
 def _make_certificates(folder: Path) -> None:

@@ -16,6 +16,8 @@ from typing import Protocol
 
 from moldau.cli.cluster import secured
 from moldau.cli.cluster.plan import HOST, PEER_PORT_STEP, Plan
+from moldau.cli.cluster.server_file import KEPT, write_settings
+from moldau.cli.shared.output import note
 from moldau.ensemble import Ports, ZooKeeperServer
 from moldau.testing.cluster_settings import SESSION_TIMEOUT_MS, broker_settings
 
@@ -85,7 +87,12 @@ class BrokerServer:
             **broker_settings(self.node_id, self._plan.brokers, self._plan.connect, self._plan.settings),
         }
         file = self.folder / "server.properties"
-        file.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
+        if lost := write_settings(file, settings):
+            note(
+                f"moldau: {self.name}: {file} was changed by hand and is written anew, without "
+                f"{', '.join(lost)} (kept as {file.name}{KEPT}): give settings to `moldau cluster start` by "
+                "--set NAME=VALUE"
+            )
         return [sys.executable, "-m", "moldau", "serve", "--config", str(file)]
 
 
@@ -106,6 +113,7 @@ class EnsembleServer:
             members=members if plan.zookeepers > 1 else {},
             tick_ms=TICK_MS,
         )
+        self._root, self._plan = root, plan
         own = members[number]
         self.ports = {"--zookeeper-port": own.client}
         if plan.zookeepers > 1:
@@ -123,6 +131,8 @@ class EnsembleServer:
 
     def prepare(self) -> list[str]:
         """Write zoo.cfg."""
+        if self._plan.secure:
+            self.zookeeper.login = secured.zookeeper_login(self._root)
         return self.zookeeper.prepare()
 
 

@@ -106,9 +106,10 @@ def start(
     CommandError: a port is taken, a server ended, or the time is over; what was started goes on running.
     """
     deadline = time.monotonic() + timeout_seconds
+    servers = all_servers(root, plan)
+    missing = [each for each in servers if processes.alive(each.folder) is None]
     if plan.secure:
-        secured.prepare(root, plan)
-    missing = [each for each in all_servers(root, plan) if processes.alive(each.folder) is None]
+        secured.prepare(root, plan, something_runs=len(missing) < len(servers))
     if only is not None:
         missing = [each for each in missing if not isinstance(each, BrokerServer) or each.node_id in only]
     for server in missing:

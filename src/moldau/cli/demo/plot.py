@@ -4,12 +4,32 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 Row = Mapping[str, Any]
 COLOURS = {"EWR": "#1b6ca8", "JFK": "#d1495b", "LGA": "#5b8c3a"}
+AIRLINES = {
+    "9E": "Endeavor",
+    "AA": "American",
+    "AS": "Alaska",
+    "B6": "JetBlue",
+    "DL": "Delta",
+    "EV": "ExpressJet",
+    "F9": "Frontier",
+    "FL": "AirTran",
+    "HA": "Hawaiian",
+    "MQ": "Envoy",
+    "OO": "SkyWest",
+    "UA": "United",
+    "US": "US Airways",
+    "VX": "Virgin America",
+    "WN": "Southwest",
+    "YV": "Mesa",
+}
+"""What passengers call the carriers that flew from New York in 2013."""
+WEEK_DAYS = 7
 NAMES = {"EWR": "Newark", "JFK": "Kennedy", "LGA": "LaGuardia"}
 
 
@@ -27,15 +47,19 @@ def draw(hours: Sequence[Row], carriers: Sequence[Row], path: Path) -> None:
     for origin in sorted({row["origin"] for row in departed}):
         own = [row for row in departed if row["origin"] == origin]
         style = {"color": COLOURS.get(origin), "label": NAMES.get(origin, origin)}
-        days.plot(*_means(own, lambda row: moment(row).date()), linewidth=0.8, **style)
+        days.plot(*week_means(own), **style)
         # Eastern standard time, all year round: the curve is about the order of the day, not the hour's name.
         clock.plot(*_means(own, lambda row: (moment(row).hour - 5) % 24), marker=".", **style)
-    days.set(title="by day", ylabel="mean delay, minutes")
+    days.set(title="by day (mean of seven days)", ylabel="mean delay, minutes")
     days.legend(frameon=False)
     clock.set(title="by hour of the day (EST)", xlabel="scheduled departure", ylabel="mean delay, minutes")
     clock.set_xticks(range(3, 25, 3))
     _bars(rain, _by_weather(departed), "by the hour's weather")
-    delays = [(row["carrier"], row["delay"]) for row in carriers if row["delay"] is not None]
+    delays = [
+        (AIRLINES.get(str(row["carrier"]), str(row["carrier"])), row["delay"])
+        for row in carriers
+        if row["delay"] is not None
+    ]
     _bars(airlines, sorted(delays, key=lambda each: -each[1]), "by airline")
     figure.savefig(path, dpi=110)
     pyplot.close(figure)
@@ -44,6 +68,25 @@ def draw(hours: Sequence[Row], carriers: Sequence[Row], path: Path) -> None:
 def moment(row: Row) -> datetime:
     """The hour of a row."""
     return datetime.fromisoformat(str(row["time_hour"]))
+
+
+def week_means(rows: Sequence[Row]) -> tuple[list[date], list[float]]:
+    """Mean delay of the seven days around each day, each hour weighted by its departures: single days differ
+    so much that three lines of them are no curves. The first and last three days have no whole week.
+    """
+    sums: dict[date, list[float]] = defaultdict(lambda: [0.0, 0.0])
+    for row in rows:
+        total = sums[moment(row).date()]
+        total[0] += row["delay"] * row["departed"]
+        total[1] += row["departed"]
+    around = [timedelta(days=delta) for delta in range(-(WEEK_DAYS // 2), WEEK_DAYS // 2 + 1)]
+    days, means = [], []
+    for day in sorted(sums):
+        week = [sums[day + each] for each in around if day + each in sums]
+        if len(week) == WEEK_DAYS:
+            days.append(day)
+            means.append(sum(delay for delay, _ in week) / sum(count for _, count in week))
+    return days, means
 
 
 def _means(rows: Sequence[Row], group: Any) -> tuple[list[Any], list[float]]:

@@ -1,7 +1,7 @@
 """`moldau doctor`: goes the way of a client, step by step, and says at which one it ends and what to do.
 
     settings -> name -> connection -> TLS -> SASL -> versions -> advertised addresses -> login and metadata
-             -> round trip and clocks -> coordinator -> lag
+             -> leaders, in-sync replicas, disks -> round trip and clocks -> coordinator -> lag
 
 A step that failed makes the later ones pointless where they depend on it: they are reported as skipped.
 """
@@ -113,6 +113,7 @@ def examine(
 ) -> None:
     """Run all checks. UsageError for settings that cannot be used at all."""
     from moldau.cli.doctor.groups import check_coordinator, check_lag
+    from moldau.cli.doctor.standing import check_disks, check_partitions, check_store
     from moldau.cli.doctor.transport import transport_of
     from moldau.cli.doctor.trying import check_round_trip
     from moldau.cli.doctor.ways_in import Advertised, check_advertised, check_bootstrap
@@ -143,7 +144,9 @@ def examine(
         transport,
         timeout_seconds,
     )
-    _look_at_partitions(report, metadata)
+    check_partitions(report, connection, metadata, topic)
+    check_disks(report, connection, alive)
+    check_store(report, connection)
     if not alive:
         report.skip("the rest", "no broker is reached at its advertised address")
         return
@@ -204,24 +207,6 @@ def _log_in(
     else:
         report.ok("metadata", message)
     return connection, metadata
-
-
-def _look_at_partitions(report: Report, metadata: Any) -> None:
-    leaderless = [
-        f"{name}-{index}"
-        for name, each in metadata.topics.items()
-        for index, partition in each.partitions.items()
-        if partition.leader < 0
-    ]
-    if leaderless:
-        more = " ..." if len(leaderless) > 3 else ""
-        report.fail(
-            "leaders",
-            f"{len(leaderless)} partitions have no leader: {', '.join(sorted(leaderless)[:3])}{more}",
-            "start the brokers that hold them; `moldau status` names the cause",
-        )
-    else:
-        report.ok("leaders", "every partition has one")
 
 
 def _quiet(finding: Finding) -> None:

@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from moldau.cli.doctor.findings import Report, Stopwatch
-from moldau.cli.shared.admin import wait
+from moldau.cli.shared.admin import ANSWER_SECONDS, wait
+from moldau.cli.shared.causes import why_no_topic, why_not_read, why_not_written, why_stalled
 from moldau.cli.shared.errors import CommandError, explain_kafka_failure
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ def check_round_trip(
         report.fail(
             "round trip",
             f"the topic for it could not be made: {failure}",
-            "give one that may be written with --topic, or --read-only",
+            why_stalled(connection) or "give one that may be written with --topic, or --read-only",
         )
 
 
@@ -77,7 +78,12 @@ def _own_topic(
     )
     admin = connection.admin()
     try:
-        wait(admin.create_topics([new], operation_timeout=connection.timeout_seconds)[name], connection)
+        made = admin.create_topics(
+            [new],
+            operation_timeout=connection.timeout_seconds,
+            request_timeout=connection.timeout_seconds + ANSWER_SECONDS,
+        )
+        wait(made[name], connection)
     except KafkaException as failure:
         late = "TIMED_OUT" in failure.args[0].name()
         left = f" (should it appear yet: moldau topics delete {name})" if late else ""
@@ -103,7 +109,8 @@ def _try_topic(report: Report, connection: Connection, topic: str, leaders: dict
         report.fail(
             "produce",
             f"{_place(topic, partition, leaders)}: {failure}",
-            "see the broker's log and `moldau status`; acks=all waits for min.insync.replicas",
+            why_not_written(connection, topic, partition)
+            or "see the broker's log and `moldau status`; acks=all waits for min.insync.replicas",
         )
     if not written:
         report.skip("consume", "nothing was written")
@@ -133,7 +140,11 @@ def _partitions(report: Report, connection: Connection, topic: str) -> list[int]
     if found is None or found.error is not None:
         from moldau.cli.shared.errors import explain_kafka_error
 
-        why = "there is no such topic" if found is None else explain_kafka_error(found.error)
+        why = (
+            why_no_topic(connection, topic) or "there is no such topic"
+            if found is None
+            else explain_kafka_error(found.error)
+        )
         report.fail("topic", f"{topic}: {why}", "name a topic that exists, or none")
         return []
     leaderless = [index for index, each in found.partitions.items() if each.leader < 0]
@@ -209,7 +220,8 @@ def _read(report: Report, connection: Connection, topic: str, written: Sequence[
             "consume",
             f"what was written to {topic} was not read from partitions {places} within "
             f"{connection.timeout_seconds:.0f} s{f': {problem}' if problem else ''}",
-            "an acknowledged record is readable once the in-sync replicas have it: see `moldau status`",
+            why_not_read(connection, topic, min(missing))
+            or "an acknowledged record is readable once the in-sync replicas have it: see `moldau status`",
         )
     else:
         report.ok("consume", f"{len(written)} records read back in {watch}")

@@ -17,6 +17,7 @@ from moldau.log.snapshots import decode_snapshot
 from moldau.metadata.embedded import FILE_NAME as METADATA_NAME
 from moldau.records.batch import HEADER_BYTES, BatchView, CorruptBatch, TimestampType, batch_size_bytes
 from moldau.records.control import control_type, parse_end_transaction_marker
+from moldau.records.readability import fault_of
 from moldau.records.record import Record
 
 CODEC_NAMES = ("none", "gzip", "snappy", "lz4", "zstd")
@@ -83,6 +84,8 @@ def dump_segment(path: Path, content: Content) -> Iterator[Row]:
             yield _batch_row(batch, position)
             if content.records:
                 yield from _record_rows(batch, content)
+            elif batch.crc_is_valid() and (fault := fault_of(batch)):
+                yield _unreadable_row(batch, fault)
             position += size
 
 
@@ -123,9 +126,11 @@ def _record_rows(batch: BatchView, content: Content) -> Iterator[Row]:
         for record in batch.records():
             yield Row("record", _record_fields(batch, record, content))
     except CorruptBatch as problem:
-        yield Row(
-            "damage", {"records of baseOffset": batch.base_offset, "damaged": str(problem)}, damaged=True
-        )
+        yield _unreadable_row(batch, str(problem))
+
+
+def _unreadable_row(batch: BatchView, fault: str) -> Row:
+    return Row("damage", {"records of baseOffset": batch.base_offset, "damaged": fault}, damaged=True)
 
 
 def _record_fields(batch: BatchView, record: Record, content: Content) -> dict[str, Any]:

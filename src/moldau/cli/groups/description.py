@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from moldau.cli.shared.admin import select_names, wait
+from moldau.cli.shared.admin import no_such_topic, select_names, wait
 from moldau.cli.shared.errors import CommandError, UsageError
 from moldau.core.sink_ledger import is_sink_ledger
 
@@ -213,7 +213,7 @@ def expand_topics(connection: Connection, words: Sequence[str]) -> list[Place]:
     for word in words:
         topic, colon, indexes = word.partition(":")
         if topic not in known:
-            raise CommandError(f"there is no topic {topic!r}: list them with `moldau topics list`")
+            raise no_such_topic(connection, topic)
         existing = sorted(known[topic].partitions)
         try:
             wanted = [int(index) for index in indexes.split(",")] if colon else existing

@@ -86,6 +86,7 @@ _BY_NAME = {
     for each in Operation
     if each >= Operation.ALL
 }
+_BY_LETTERS = {name.lower(): name for name in _BY_NAME}
 
 
 class Pattern(NamedTuple):
@@ -126,6 +127,7 @@ def main(words: Sequence[str]) -> int:
     given = PARSER.parse(words)
     _check(given)
     servers = given.text("bootstrap-server") or given.text("bootstrap-controller") or ""
+    _check_removal(given)
     try:
         pattern_type = _pattern_type(given)
         plan = None if given.flag("list") else _planned(given, pattern_type)
@@ -197,6 +199,28 @@ def _check(given: Given) -> None:
         )
 
 
+def _check_removal(given: Given) -> None:
+    """CommandLineError for a removal that would take more than what is named.
+
+    Kafka's tool removes all ACLs of the resource when --operation, --producer or a host is given without a
+    principal, and takes an empty name with MATCH for what holds for all names.
+    """
+    if not given.flag("remove"):
+        return
+    whose = given.flag("allow-principal") or given.flag("deny-principal")
+    narrowing = ("operation", "producer", "consumer", "idempotent", "allow-host", "deny-host")
+    without = [each for each in narrowing if given.flag(each) and not whose]
+    if without:
+        raise CommandLineError(
+            f"--remove with --{without[0]} needs a principal: without one all ACLs of the resource would be "
+            "removed",
+            PARSER.line([*given.typed, "--allow-principal", "User:NAME"]),
+        )
+    for option, _ in _RESOURCES:
+        if any(not name.strip() for name in given.texts(option)):
+            raise CommandLineError(f"The name of --{option} is empty", "Nothing was removed.")
+
+
 def _pattern_type(given: Given) -> PatternType:
     text = given.text("resource-pattern-type") or ""
     found = PatternType.__members__.get(text.upper())
@@ -261,7 +285,7 @@ def _named(given: Given, pattern_type: PatternType) -> list[Pattern]:
 
 
 def _operations(given: Given, named: Sequence[Pattern]) -> list[Operation]:
-    asked = [each.strip() for each in given.texts("operation") or ["All"]]
+    asked = [_spelt(each) for each in given.texts("operation") or ["All"]]
     if not (given.flag("allow-principal") or given.flag("deny-principal")):
         return []  # Kafka looks at operations only where somebody has them
     for pattern in named:
@@ -274,6 +298,11 @@ def _operations(given: Given, named: Sequence[Pattern]) -> list[Operation]:
                 + ", ".join(name for name, operation in _BY_NAME.items() if operation in valid),
             )
     return [_BY_NAME[each] for each in dict.fromkeys(asked)]
+
+
+def _spelt(name: str) -> str:
+    """The operation's name as it is listed: Kafka takes any case, as in `--operation WRITE`."""
+    return _BY_LETTERS.get(name.strip().replace("_", "").lower(), name)
 
 
 def _entries(given: Given, operations: Sequence[Operation]) -> Iterable[AccessEntry]:

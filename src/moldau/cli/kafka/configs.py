@@ -186,6 +186,12 @@ def _check(given: Given, entity: Entity) -> None:
                 PARSER.line([*given.typed, "--entity-name", "BROKER-ID"]),
             )
         return
+    shorts = [each for short in SHORT for each in given.texts(short)]
+    if "" in (each.strip() for each in (*given.texts("entity-name"), *shorts)):
+        # Kafka changes the defaults of everybody then: seldom what a script with an empty variable means.
+        raise CommandLineError(
+            "The entity name is empty", "Give --entity-default if the defaults are to be changed."
+        )
     if kind in ("users", "clients", "brokers", "ips"):
         if name is not None and beside is not None and beside[1] is None:
             raise CommandLineError("An entity name must be specified for every entity type")

@@ -1,7 +1,7 @@
 """kafka-features: describe, upgrade, downgrade, disable, feature-dependencies, version-mapping.
 
-A cluster of Moldau has features of Kafka (group.version, transaction.version) and moldau.metadata.version;
-what a release of Kafka would set besides is refused by the broker, and its answer is printed.
+A cluster of Moldau has features of Kafka (docs/upgrading.md) and moldau.metadata.version; what a release of
+Kafka would set besides is refused by the broker, and its answer is printed.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from moldau.cli.kafka.brokers import ask, ask_any, error_text, metadata, raise_f
 from moldau.cli.kafka.problems import FAILED, CommandLineError, ToolError
 from moldau.cli.kafka.properties import read_properties
 from moldau.cli.kafka.reaching import reach
-from moldau.cli.kafka.releases import DEPENDENCIES, KNOWN_FEATURES, features_of, known_versions
+from moldau.cli.kafka.releases import DEPENDENCIES, KNOWN_FEATURES, features_of, known_versions, level_name
 from moldau.cli.kafka.subcommands import Subcommands, whole
 from moldau.client.cluster import Cluster
 from moldau.protocol.messages.api_versions import ApiVersionsRequest
@@ -72,7 +72,7 @@ def _parser() -> Subcommands:
     one.add_argument("--node-id", type=whole(32), help="Those of this broker; of any, if absent.")
     for name in ("upgrade", "downgrade"):
         one = commands.add_parser(name, help=f"{name.capitalize()} features.")
-        one.add_argument("--metadata", help="The level of metadata.version; not with Moldau.")
+        one.add_argument("--metadata", help="The level of metadata.version, as a release; fixed with Moldau.")
         one.add_argument("--release-version", help="All features as this release of Kafka has them.")
         one.add_argument("--feature", action="append", default=[], help="NAME=LEVEL; may be repeated.")
         one.add_argument("--dry-run", action="store_true", help="Only say whether it is possible.")
@@ -102,10 +102,11 @@ def _describe(cluster: Cluster, node_id: int | None) -> None:
     final = {each.name: each.max_version_level for each in answer.finalized_features}
     epoch = answer.finalized_features_epoch if answer.finalized_features_epoch >= 0 else "-"
     for each in sorted(answer.supported_features, key=lambda one: one.name):
+        shown = level_name if each.name == "metadata.version" else str
         print(
-            f"Feature: {each.name:<42}SupportedMinVersion: {each.min_version:<17}"
-            f"SupportedMaxVersion: {each.max_version:<17}FinalizedVersionLevel: {final.get(each.name, 0):<17}"
-            f"Epoch: {epoch}"
+            f"Feature: {each.name:<42}SupportedMinVersion: {shown(each.min_version):<17}"
+            f"SupportedMaxVersion: {shown(each.max_version):<17}"
+            f"FinalizedVersionLevel: {shown(final.get(each.name, 0)):<17}Epoch: {epoch}"
         )
 
 
@@ -145,6 +146,12 @@ def _update(cluster: Cluster, given: Any, updates: Mapping[str, int]) -> int:
     kind = UPGRADE if given.command == "upgrade" else SAFE_DOWNGRADE
     if getattr(given, "unsafe", False):
         kind = UNSAFE_DOWNGRADE
+    lowest = min(updates.values())
+    if kind == UPGRADE and lowest < 1:
+        raise ToolError(
+            "The upgradeType flag should be set to SAFE_DOWNGRADE or UNSAFE_DOWNGRADE when the provided "
+            f"maxVersionLevel:{lowest} is < 1."
+        )
     rows = [
         FeatureUpdateKey(feature=name, max_version_level=level, upgrade_type=kind)
         for name, level in updates.items()

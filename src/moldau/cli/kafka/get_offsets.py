@@ -81,6 +81,8 @@ def _print(cluster: Cluster, chosen: Chosen, time: int, *, internal: bool) -> No
     )
     if not places:
         raise ToolError("Could not match any topic-partitions with the specified filters")
+    if time < 0 and time not in TIMES.values():
+        return  # which brokers refuse; Kafka's tool prints nothing then
     offsets = cluster.offsets(dict.fromkeys(places, time))
     for topic, partition in places:
         if (offset := offsets.get((topic, partition), -1)) >= 0:

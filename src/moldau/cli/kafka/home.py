@@ -1,6 +1,7 @@
 """`moldau kafka-home DIR`: a folder as a Kafka download has it.
 
-    DIR/bin/kafka-topics.sh, DIR/bin/kafka-topics, ...   three lines of shell each, that work from any place
+    DIR/bin/kafka-topics.sh, DIR/bin/kafka-topics, ...   three lines of shell each, that work from any place;
+                                                   a retired tool's says what to type instead
     DIR/config/server.properties, ...                  short, commented (config_files.py)
     DIR/.moldau-kafka-home                              says that the folder is ours
 
@@ -20,7 +21,7 @@ from typing import Annotated
 
 import typer
 
-from moldau.cli.kafka.tools import TOOLS
+from moldau.cli.kafka.tools import RETIRED, TOOLS
 from moldau.cli.shared.errors import CommandError
 
 MARK = ".moldau-kafka-home"
@@ -65,7 +66,7 @@ def lay_out(folder: Path) -> list[Path]:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / MARK).write_text("Laid out by `moldau kafka-home`; it may be run again.\n")
         (folder / "bin").mkdir(exist_ok=True)
-        for name in TOOLS:
+        for name in (*TOOLS, *RETIRED):
             for script in (name, f"{name}.sh"):
                 write_script(folder / "bin" / script, script)
         return _write_config(folder)

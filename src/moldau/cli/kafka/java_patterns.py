@@ -17,6 +17,10 @@ import re
 import string
 import unicodedata
 import warnings
+from typing import cast
+
+from moldau.core.patterns import Pattern, compile_pattern
+from moldau.core.patterns import PatternError as LinearPatternError
 
 Characters = frozenset[str]
 
@@ -80,11 +84,20 @@ class NotTranslated(PatternError):
     """Java may understand it; this module does not."""
 
 
-def compile_java(text: str) -> re.Pattern[str]:
-    """Compile a regular expression of Java's; match whole names with `fullmatch`. PatternError."""
+def compile_java(text: str) -> Pattern:
+    """Compile a regular expression of Java's; match whole names with `fullmatch`. PatternError.
+
+    RE2 takes what it can. Look-around and back-references, with which users leave topics out ("(?!__).*"),
+    are left to Python's engine: the pattern is that of whoever typed the command, and only it can wait.
+    """
     try:
+        whole = _Translation(_without_quotes(text)).whole()
         with warnings.catch_warnings(action="ignore", category=FutureWarning):
-            return re.compile(_Translation(_without_quotes(text)).whole(), re.ASCII)
+            in_python = re.compile(whole, re.ASCII)
+        try:
+            return compile_pattern(whole)
+        except LinearPatternError:
+            return cast(Pattern, in_python)
     except (re.error, OverflowError, RecursionError) as problem:
         if "look-behind" in str(problem):
             raise NotTranslated("a look-behind must have a fixed width") from None

@@ -176,6 +176,11 @@ class Parser:
             option, equals, value = self._named(word, words, at - 1)
             found = values.setdefault(option.name, [])
             if not option.argument:
+                if equals and value.lower() != "true":  # Kafka takes --execute=false for --execute
+                    raise CommandLineError(
+                        f"Option {option.name} takes no value, and not {value!r}",
+                        f"Give --{option.name}, or leave it out.",
+                    )
                 continue
             if equals:
                 found.append(value)

@@ -69,6 +69,12 @@ def known_versions() -> list[str]:
     return [*_VERSIONS, *dict.fromkeys(each.partition("-")[0] for each in _VERSIONS)]
 
 
+def level_name(level: int) -> str:
+    """The release whose level of metadata.version this is; the number, if none is known."""
+    index = level - _FIRST_LEVEL
+    return _VERSIONS[index] if 0 <= index < len(_VERSIONS) else str(level)
+
+
 def features_of(release: str | None) -> dict[str, int]:
     """Feature levels of a release (None: the newest stable one). ToolError for an unknown one."""
     wanted = release or _STABLE

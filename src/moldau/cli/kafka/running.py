@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import TextIO
 
 from moldau.cli.kafka.problems import FAILED, CommandLineError, Ended, ToolError
-from moldau.cli.kafka.tools import TOOLS, bare
+from moldau.cli.kafka.tools import TOOLS, bare, instead
 from moldau.cli.shared.errors import CommandError
 
 READER_GONE = 141
@@ -21,7 +21,7 @@ def run(name: str, words: Sequence[str]) -> int:
     """Run the tool `name` (with or without .sh, or a path to it) and return its exit code."""
     tool = TOOLS.get(bare(name))
     if tool is None:
-        return _unknown_tool(name)
+        return _unknown_tool(name, words)
     module, _, function = tool.partition(":")
     try:
         try:
@@ -78,9 +78,13 @@ def sentence(failure: Exception) -> str:
     )
 
 
-def _unknown_tool(name: str) -> int:
+def _unknown_tool(name: str, words: Sequence[str]) -> int:
     from moldau.cli.kafka.usage import nearest
 
+    advice = instead(name, words)
+    if advice is not None:
+        _print(f"{bare(name)} is no longer a tool of Kafka's, or not served here; {advice}", False)
+        return NO_SUCH_TOOL
     likely = nearest(bare(name), TOOLS)
     meant = f"the nearest is {likely}; " if likely else ""
     _print(f"{name} is not a tool that Moldau serves: {meant}there are {', '.join(sorted(TOOLS))}", False)

@@ -20,7 +20,7 @@ from moldau.core.ids import uuid_to_text
 
 META = "meta.properties"
 DEFAULT_FOLDER = "/tmp/kafka-logs"
-_CLUSTER_ID = re.compile(r"[A-Za-z0-9_-]{1,100}")
+_CLUSTER_ID = re.compile(r"[A-Za-z0-9_+/=-]{1,100}")  # a UUID in Base64, in either alphabet, or a name
 
 
 def main(words: Sequence[str]) -> int:

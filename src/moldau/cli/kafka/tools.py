@@ -6,6 +6,8 @@ out both.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 _HERE = "moldau.cli.kafka"
 
 _CONSOLES = f"{_HERE}.schema_consoles"
@@ -49,6 +51,56 @@ TOOLS: dict[str, str] = {
     "zookeeper-shell": f"{_HERE}.zookeeper_shell",
 }
 """Name -> module, and its function if that is not `main`."""
+
+_NO_CLASSES = "there are no Java classes here: the tools have names of their own, such as kafka-topics"
+_NO_MIRROR = "mirroring is not there yet: run Kafka's own connect-mirror-maker against both clusters"
+_NO_CONNECT = "Connect is not there yet: run Kafka's own against these brokers"
+RETIRED: dict[str, str] = {
+    "connect-distributed": _NO_CONNECT,
+    "connect-mirror-maker": _NO_MIRROR,
+    "connect-standalone": _NO_CONNECT,
+    "kafka-consumer-offset-checker": "use: kafka-consumer-groups --bootstrap-server HOST:PORT --describe "
+    "--group GROUP",
+    "kafka-mirror-maker": _NO_MIRROR,
+    "kafka-preferred-replica-election": "use: kafka-leader-election --bootstrap-server HOST:PORT "
+    "--election-type preferred --all-topic-partitions",
+    "kafka-replay-log-producer": "use: kafka-console-consumer --topic A ... | "
+    "kafka-console-producer --topic B ...",
+    "kafka-replica-verification": "use: kafka-topics --bootstrap-server HOST:PORT --describe "
+    "--under-replicated-partitions",
+    "kafka-run-class": _NO_CLASSES,
+    "kafka-simple-consumer-shell": "use: kafka-console-consumer --bootstrap-server HOST:PORT --topic TOPIC "
+    "--partition P --offset N",
+    "kafka-streams-application-reset": "use: kafka-consumer-groups --bootstrap-server HOST:PORT "
+    "--group APPLICATION --reset-offsets --to-earliest --all-topics --execute",
+    "zookeeper-security-migration": "not there: brokers make ZooKeeper's nodes, and see to their rights",
+}
+"""Tools of Kafka's that it has retired, or that are not served: what to type instead."""
+CLASSES: dict[str, str] = {
+    "ConsoleConsumer": "kafka-console-consumer",
+    "ConsoleProducer": "kafka-console-producer",
+    "ConfigCommand": "kafka-configs",
+    "ConsumerGroupCommand": "kafka-consumer-groups",
+    "ConsumerOffsetChecker": "kafka-consumer-groups --describe --group GROUP",
+    "ConsumerPerformance": "kafka-consumer-perf-test",
+    "DumpLogSegments": "kafka-dump-log",
+    "EndToEndLatency": "kafka-e2e-latency",
+    "GetOffsetShell": "kafka-get-offsets",
+    "Kafka": "kafka-server-start",
+    "ProducerPerformance": "kafka-producer-perf-test",
+    "StorageTool": "kafka-storage",
+    "TopicCommand": "kafka-topics",
+}
+"""What `kafka-run-class` is mostly called with, by the last part of the class's name."""
+
+
+def instead(name: str, words: Sequence[str]) -> str | None:
+    """What to type instead of a tool that Kafka has retired, or that is not served."""
+    if bare(name) == "kafka-run-class" and words:
+        tool = CLASSES.get(words[0].rpartition(".")[2])
+        if tool is not None:
+            return f"use: {' '.join([tool, *words[1:]])}"
+    return RETIRED.get(bare(name))
 
 
 def bare(name: str) -> str:

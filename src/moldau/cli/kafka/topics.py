@@ -245,10 +245,10 @@ def _describe(cluster: Cluster, given: Given) -> None:
     names = _named_by_id(cluster, given) if given.flag("topic-id") else None
     for topic in load(cluster, _existing(cluster, given) if names is None else names):
         if wanted.with_overrides:
-            if topic.overrides:
-                print(kafka_lines(topic, False, map_order).partition("\n")[0])
+            if topic.not_default:
+                print(kafka_lines(topic, topic.not_default, map_order).partition("\n")[0])
             continue
-        lines = kafka_lines(topic, False, map_order).split("\n")
+        lines = kafka_lines(topic, topic.not_default, map_order).split("\n")
         if not wanted.by_partition:
             print("\n".join(lines))
             continue

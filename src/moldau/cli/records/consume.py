@@ -7,14 +7,15 @@ end in `-o`) stops at the end of every partition; otherwise reading goes on.
 
 from __future__ import annotations
 
-import re
 import sys
 import time
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from moldau.cli.records.group_commits import GroupCommits
 from moldau.cli.shared import completion
+from moldau.cli.shared.admin import no_such_topic
 from moldau.cli.shared.errors import CommandError, UsageError, explain_kafka_error, is_of_unused_group
 from moldau.cli.shared.options import (
     DEFAULT_BOOTSTRAP,
@@ -25,6 +26,8 @@ from moldau.cli.shared.options import (
     teach,
 )
 from moldau.cli.shared.schema_registry import RegistryOfRecords, RegistrySettings, registry_conf
+from moldau.core.patterns import PatternError, compile_pattern
+from moldau.core.unreadable import UNREADABLE, advice
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer
@@ -135,18 +138,26 @@ def consume(
         "auto_offset_reset": "latest" if wanted.start.kind == "end" else "earliest",
     }
     if group:
-        settings |= {"group_id": group, "enable_auto_commit": True, "enable_auto_offset_store": False}
+        # librdkafka's commit at close waits for as long as the coordinator refuses, without a word.
+        settings |= {"group_id": group, "enable_auto_commit": False}
     consumer = connection.consumer(**settings)
+    commits = GroupCommits(consumer, group, connection) if group else None
     try:
         names = _resolve_topics(consumer, topics, regex, connection)
-        reader = _Reader(consumer, renderer, count, idle, stop_at_end=not follow or wanted.stop is not None)
+        stop_at_end = not follow or wanted.stop is not None
+        reader = _Reader(consumer, renderer, count, idle, stop_at_end, commits)
         if group:
             reader.subscribe(names)
         else:
             reader.assign(names, partitions, wanted, connection)
-        reader.run()
+        try:
+            reader.run()
+        finally:
+            if commits is not None:
+                commits.finish()
     finally:
-        consumer.close()
+        if commits is None or not commits.refused:
+            consumer.close()
 
 
 def _with_registry(
@@ -176,14 +187,11 @@ def _resolve_topics(consumer: Consumer, topics: list[str], regex: bool, connecti
     if not regex:
         for topic in topics:
             if topic not in existing:
-                raise CommandError(
-                    f"topic {topic!r} does not exist: list the topics with `moldau topics list`, "
-                    f"or create it with `moldau topics create {topic}`"
-                )
+                raise no_such_topic(connection, topic)
         return topics
     try:
-        patterns = [re.compile(topic) for topic in topics]
-    except re.error as problem:
+        patterns = [compile_pattern(topic) for topic in topics]
+    except PatternError as problem:
         raise UsageError(f"{topics} is not a regular expression: {problem}") from None
     names = sorted(name for name in existing if any(pattern.fullmatch(name) for pattern in patterns))
     if not names:
@@ -197,13 +205,20 @@ class _Reader:
     """Consumes and prints until the count, the end offsets or the timeout is reached."""
 
     def __init__(
-        self, consumer: Consumer, renderer: Renderer, count: int, idle_seconds: float, stop_at_end: bool
+        self,
+        consumer: Consumer,
+        renderer: Renderer,
+        count: int,
+        idle_seconds: float,
+        stop_at_end: bool,
+        commits: GroupCommits | None,
     ) -> None:
         self._consumer = consumer
         self._renderer = renderer
         self._count = count
         self._idle_seconds = idle_seconds
         self._stop_at_end = stop_at_end
+        self._commits = commits
         self._grouped = False
         self._printed = 0
         self._stops: dict[tuple[str, int], int] = {}
@@ -248,8 +263,12 @@ class _Reader:
 
         def assigned(_: Consumer, partitions: list[Any]) -> None:
             self._open |= {(each.topic, each.partition) for each in partitions}
+            if self._commits is not None:
+                self._commits.assigned()
 
         def revoked(_: Consumer, partitions: list[Any]) -> None:
+            if self._commits is not None:
+                self._commits.revoked(partitions)
             self._open -= {(each.topic, each.partition) for each in partitions}
 
         self._consumer.subscribe(topics, on_assign=assigned, on_revoke=revoked)
@@ -261,6 +280,8 @@ class _Reader:
         while self._grouped or self._open or not self._stop_at_end:
             size = min(BATCH_RECORDS, self._count - self._printed) if self._count else BATCH_RECORDS
             messages = self._consumer.consume(size, timeout=0.1)
+            if self._commits is not None:
+                self._commits.tick()
             ended = False
             for message in messages:
                 error = message.error()
@@ -272,7 +293,7 @@ class _Reader:
                 elif self._grouped or not is_of_unused_group(error):
                     if error.retriable() and not error.fatal():
                         continue
-                    raise CommandError(explain_kafka_error(error))
+                    raise CommandError(_what_ends_it(message, error))
             if messages:
                 output.flush()
                 last_record_at = time.monotonic()
@@ -292,5 +313,13 @@ class _Reader:
                 return
         self._printed += 1
         output.write(self._renderer(message, self._printed))
-        if self._grouped:
-            self._consumer.store_offsets(message)
+        if self._commits is not None:
+            self._commits.printed(message)
+
+
+def _what_ends_it(message: Any, error: Any) -> str:
+    """The message for an error that asking again does not cure."""
+    if error.name() not in UNREADABLE:
+        return explain_kafka_error(error)
+    place = message.topic(), message.partition(), message.offset()
+    return f"{explain_kafka_error(error)}; {advice(*place)}"

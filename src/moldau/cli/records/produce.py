@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 import typer
 
 from moldau.cli.shared import completion
+from moldau.cli.shared.causes import LIBRDKAFKA_GAVE_UP, why_not_written
 from moldau.cli.shared.errors import CommandError, UsageError, explain_kafka_error
 from moldau.cli.shared.options import (
     DEFAULT_BOOTSTRAP,
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from moldau.cli.records.encoding import Encode
     from moldau.cli.records.record_reader import InputRecord
     from moldau.cli.records.render import Renderer
+    from moldau.cli.shared.connection import Connection
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 PROGRESS_EVERY_RECORDS = 2_000
@@ -199,7 +201,8 @@ def produce(
         )
     elif key_said.anything or value_said.anything or registry_settings:
         raise UsageError("options of schemas need --schema-registry")
-    producer = Connection(bootstrap, client_settings, timeout).producer(
+    connection = Connection(bootstrap, client_settings, timeout)
+    producer = connection.producer(
         acks=acks,
         compression_type=compression,
         linger_ms=5,
@@ -230,7 +233,7 @@ def produce(
             if shown is not None and sender.sent % PROGRESS_EVERY_RECORDS == 0:
                 shown.show(sender.sent, consumed_bytes)
         sender.finish(timeout)
-        _require_all(sender)
+        _require_all(sender, connection)
     _summarise(sender, time.monotonic() - started_at, quiet)
 
 
@@ -320,6 +323,8 @@ class _Sender:
         self.acknowledged = 0
         self.failed = 0
         self.first_failure = ""
+        self.gave_up_on: tuple[str, int] | None = None
+        """The partition where librdkafka gave up, if it does not say why."""
 
     def send(self, record: InputRecord) -> None:
         """Queue one record, waiting while the queue is full."""
@@ -363,18 +368,23 @@ class _Sender:
     def _delivered(self, error: Any, message: Any) -> None:
         if error is not None:
             self.failed += 1
-            self.first_failure = self.first_failure or explain_kafka_error(error)
+            if not self.first_failure:
+                self.first_failure = explain_kafka_error(error)
+                if error.name() in LIBRDKAFKA_GAVE_UP:
+                    self.gave_up_on = message.topic(), message.partition()
             return
         self.acknowledged += 1
         if self._renderer is not None:
             sys.stdout.buffer.write(self._renderer(message, self.acknowledged))
 
 
-def _require_all(sender: _Sender) -> None:
+def _require_all(sender: _Sender, connection: Connection) -> None:
     sys.stdout.flush()
     if sender.failed:
+        cause = why_not_written(connection, *sender.gave_up_on) if sender.gave_up_on else ""
         raise CommandError(
             f"{sender.failed:,} of {sender.sent:,} records were not accepted: {sender.first_failure}"
+            f"{f': {cause}' if cause else ''}"
         )
 
 

@@ -334,6 +334,8 @@ def delete(
     """Delete a subject or a version (see DELETE_HELP)."""
     from moldau.cli.schemas.requests import path_part
 
+    if not subject.strip() or (version is not None and not version.strip()):
+        raise UsageError("the subject or --version is empty: leave --version out to delete the whole subject")
     registry = _registry(schema_registry, registry_settings)
     path = f"/subjects/{path_part(subject)}" + (f"/versions/{path_part(version)}" if version else "")
     answer = registry.delete(path, permanent=permanent)

@@ -6,13 +6,14 @@ sentence.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from moldau.cli.shared.causes import why_no_topic, why_stalled, with_cause
 from moldau.cli.shared.errors import CommandError, UsageError, explain_kafka_failure
 from moldau.cli.shared.output import note
+from moldau.core.patterns import PatternError, compile_pattern
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
     from moldau.cli.shared.connection import Connection
 
 Key = TypeVar("Key")
+
+ANSWER_SECONDS = 2.0
+"""How much longer than a broker may work on a change its answer is waited for: it says why it is late."""
 
 SOURCES = {
     0: "unknown",
@@ -40,7 +44,13 @@ def wait(future: Future[Any], connection: Connection) -> Any:
 
     librdkafka has its own timeout; this one is slightly longer.
     """
-    return future.result(timeout=connection.timeout_seconds + 5)
+    try:
+        return future.result(timeout=connection.timeout_seconds + 5)
+    except TimeoutError:
+        cause = why_stalled(connection) or "see `moldau status`, or raise --timeout"
+        raise CommandError(
+            f"the cluster did not answer within {connection.timeout_seconds:.0f} s: {cause}"
+        ) from None
 
 
 def wait_for_each(futures: dict[Key, Future[Any]], connection: Connection, done: str) -> bool:
@@ -56,11 +66,17 @@ def wait_for_each(futures: dict[Key, Future[Any]], connection: Connection, done:
             sentence = explain_kafka_failure(failure)
             if sentence is None:
                 raise
+            sentence = with_cause(sentence, error_name(failure), connection)
             note(f"moldau: {key}: {sentence}")
             well = False
         else:
             print(done.format(key))
     return well
+
+
+def error_name(failure: Exception) -> str:
+    """librdkafka's name for the error of a KafkaException."""
+    return str(failure.args[0].name()) if failure.args and hasattr(failure.args[0], "name") else ""
 
 
 def topic_names(admin: AdminClient, connection: Connection, *, internal: bool) -> list[str]:
@@ -69,9 +85,16 @@ def topic_names(admin: AdminClient, connection: Connection, *, internal: bool) -
     return sorted(name for name in known if internal or not name.startswith("__"))
 
 
-def select_names(patterns: Iterable[str], names: list[str], *, what: str, regex: bool = True) -> list[str]:
+def select_names(
+    patterns: Iterable[str],
+    names: list[str],
+    *,
+    what: str,
+    regex: bool = True,
+    connection: Connection | None = None,
+) -> list[str]:
     """Return the names that equal one of `patterns` or match one as a regular expression. CommandError
-    if none does.
+    if none does; of topics, `connection` finds out whether only a right is missing.
     """
     chosen: list[str] = []
     for pattern in patterns:
@@ -79,15 +102,24 @@ def select_names(patterns: Iterable[str], names: list[str], *, what: str, regex:
             found = [pattern]
         elif regex:
             try:
-                found = [name for name in names if re.fullmatch(pattern, name)]
-            except re.error as problem:
+                matches = compile_pattern(pattern).fullmatch
+            except PatternError as problem:
                 raise UsageError(f"{pattern!r} is not a regular expression: {problem}") from None
+            found = [name for name in names if matches(name) is not None]
         else:
             found = []
+        if not found and what == "topic" and connection is not None:
+            raise no_such_topic(connection, pattern)
         if not found:
             raise CommandError(f"there is no {what} {pattern!r}: list them with `moldau {what}s list`")
         chosen += [name for name in found if name not in chosen]
     return chosen
+
+
+def no_such_topic(connection: Connection, topic: str) -> CommandError:
+    """The error for a topic that the user does not see: it does not exist, or a right is missing."""
+    refusal = why_no_topic(connection, topic)
+    return CommandError(refusal or f"there is no topic {topic!r}: list them with `moldau topics list`")
 
 
 def describe_configs(

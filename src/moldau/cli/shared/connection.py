@@ -35,6 +35,10 @@ QUIET.propagate = False
 _CONNECT_TIMEOUT_SECONDS = 3.0
 
 
+latest: Connection | None = None
+"""The command's connection: app.py asks the cluster by it why the command failed."""
+
+
 class Connection:
     """A cluster's address and client settings. The constructor raises CommandError if no broker answers."""
 
@@ -44,18 +48,23 @@ class Connection:
         client_settings: list[str] | None = None,
         timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS,
     ) -> None:
+        global latest
         self.bootstrap = bootstrap
         self.timeout_seconds = timeout_seconds
         given = parse_assignments(client_settings, "-X")
+        self.given = given
         self.extra_settings = librdkafka_settings(given)
         self.addresses = [parse_address(part) for part in bootstrap.split(",") if part.strip()]
         self._admin: AdminClient | None = None
         self._options = client_options(given, timeout_seconds)
         self._direct: dict[tuple[str, int], DirectConnection] = {}
+        self.causes: dict[bool, str] = {}
+        """What was found out about failures (`causes.with_cause`), of coordinators and of others."""
         if not self.is_secured:
             require_listener(self.addresses)
         else:
             self._require_login()
+        latest = self
 
     @property
     def is_secured(self) -> bool:

@@ -24,6 +24,7 @@ from moldau.cli.shared.options import (
     teach,
 )
 from moldau.cli.shared.output import note, on_terminal, print_json
+from moldau.cli.shared.own_health import own_http, serves
 from moldau.cli.status.compaction import show_compaction
 from moldau.cli.status.health_page import HealthRefused, ask_health, page_url
 from moldau.cli.status.members import count_share, members, show_members
@@ -84,10 +85,11 @@ def status(
             "--http",
             envvar="MOLDAU_HTTP",
             metavar="HOST:PORT",
-            help="The broker's HTTP port (moldau.http.listener); https://HOST:PORT where it has TLS. "
+            help="The broker's HTTP port (by default its moldau.http.listener, if it tells, else "
+            f"{DEFAULT_HTTP}); https://HOST:PORT where it has TLS. "
             "Its login is taken from MOLDAU_HTTP_LOGIN (NAME:PASSWORD, or a token).",
         ),
-    ] = DEFAULT_HTTP,
+    ] = "",
     as_json: Json = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     client_settings: ClientSettings = None,
@@ -98,19 +100,19 @@ def status(
 
     from moldau.cli.shared.connection import Connection
 
-    health = None
-    try:
-        health = ask_health(http, parse_assignments(client_settings, "-X"))
-    except HealthRefused as refusal:
-        note(f"moldau: {refusal}")
+    settings = parse_assignments(client_settings, "-X")
+    cluster: Cluster | None = None
     try:
         connection = Connection(bootstrap, client_settings, timeout)
+        http = http or own_http(connection) or DEFAULT_HTTP
+        health = _health(http, settings)
         cluster = load_cluster(connection)
         health = same_clusters_health(health, cluster, http)
         load_transactions(cluster, connection, search=health is None)
     except (CommandError, KafkaException) as problem:
         failure = explain_kafka_failure(problem) or problem
         # A broker in recovery answers over HTTP long before it serves clients: its own words come first.
+        health = that_brokers_health(_health(http or DEFAULT_HTTP, settings), bootstrap, http)
         if health is None:
             raise CommandError(str(failure), exit_code=2) from None
         cluster = None
@@ -124,6 +126,30 @@ def status(
     else:
         _show(severity, health, http, cluster)
     raise typer.Exit(severity)
+
+
+def _health(http: str, settings: dict[str, str]) -> dict[str, Any] | None:
+    try:
+        return ask_health(http, settings)
+    except HealthRefused as refusal:
+        note(f"moldau: {refusal}")
+        return None
+
+
+def that_brokers_health(health: dict[str, Any] | None, bootstrap: str, http: str) -> dict[str, Any] | None:
+    """Leave out the page at the usual port if it is that of another broker, which listens elsewhere."""
+    from moldau.cli.shared.connection import parse_address
+
+    if health is None or http:
+        return health
+    addresses = [parse_address(each) for each in bootstrap.split(",") if each.strip()]
+    if serves(health, addresses):
+        return health
+    note(
+        f"moldau: left out what {page_url(DEFAULT_HTTP)} says: its broker does not listen at {bootstrap}; "
+        "name a broker's HTTP port with --http"
+    )
+    return None
 
 
 def same_clusters_health(health: dict[str, Any] | None, cluster: Cluster, http: str) -> dict[str, Any] | None:

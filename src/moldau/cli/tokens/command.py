@@ -179,8 +179,9 @@ def renew(
 def remove(
     hmac: Hmac,
     after: Annotated[
-        str, typer.Option("--after", metavar="DURATION", help="Not at once, but after this time (90s, 12h).")
-    ] = "",
+        str | None,
+        typer.Option("--after", metavar="DURATION", help="Not at once, but after this time (90s, 12h)."),
+    ] = None,
     as_json: Json = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     client_settings: ClientSettings = None,
@@ -189,9 +190,11 @@ def remove(
     """Let a token expire. Clients that are logged in with it stay so until they have to log in again."""
     from moldau.cli.tokens.requests import expire
 
+    if after is not None and not after.strip():
+        raise UsageError("--after is empty: write 90s or 12h, or leave it out to remove the token at once")
     secret = _secret(hmac)
     with _cluster(bootstrap, client_settings, timeout) as cluster:
-        moment_ms = expire(cluster, secret, _period_ms(after))
+        moment_ms = expire(cluster, secret, _period_ms(after or ""))
     gone = not after
     if as_json:
         print_json({"expires": None if gone else _moment(moment_ms), "removed": gone})

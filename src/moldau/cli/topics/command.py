@@ -142,7 +142,8 @@ def create(
     """Create topics."""
     from confluent_kafka.admin import NewTopic
 
-    from moldau.cli.shared.admin import wait
+    from moldau.cli.shared.admin import ANSWER_SECONDS, error_name, wait
+    from moldau.cli.shared.causes import with_cause
     from moldau.cli.shared.connection import Connection
 
     settings = parse_assignments(config, "--config")
@@ -155,7 +156,10 @@ def create(
         for name in topics
     ]
     futures = connection.admin().create_topics(
-        requests, request_timeout=timeout, operation_timeout=timeout, validate_only=dry_run
+        requests,
+        request_timeout=timeout + ANSWER_SECONDS,
+        operation_timeout=timeout,
+        validate_only=dry_run,
     )
     failures = []
     for name, future in futures.items():
@@ -165,6 +169,7 @@ def create(
             sentence = explain_kafka_failure(failure)
             if sentence is None:
                 raise
+            sentence = with_cause(sentence, error_name(failure), connection)
             if not (if_not_exists and "TOPIC_ALREADY_EXISTS" in sentence):
                 failures.append(f"{name}: {sentence}")
         else:
@@ -218,7 +223,7 @@ def describe(
         if on_terminal():
             _show(each, all_settings)
         else:
-            print(kafka_lines(each, all_settings))
+            print(kafka_lines(each, {row["name"]: row["value"] for row in each.shown_settings(all_settings)}))
 
 
 def _show(topic: TopicDescription, all_settings: bool) -> None:
@@ -229,9 +234,12 @@ def _show(topic: TopicDescription, all_settings: bool) -> None:
         "replicas": "REPLICAS",
         "isr": "ISR",
         "elr": "ELIGIBLE",
+        "last_known_elr": "LAST KNOWN",
         "start": "START",
         "end": "END",
     }
+    if not any(each.last_known_eligible for each in topic.partitions):
+        del columns["last_known_elr"]
     print_table([each.as_row() for each in topic.partitions], columns)
     settings = topic.shown_settings(all_settings)
     print_table(settings, {"name": "SETTING", "value": "VALUE", "source": "SOURCE"})
@@ -257,7 +265,13 @@ def alter(
     """Add partitions, set and unset settings."""
     from confluent_kafka.admin import NewPartitions, ResourceType
 
-    from moldau.cli.shared.admin import alter_configs, select_names, topic_names, wait_for_each
+    from moldau.cli.shared.admin import (
+        ANSWER_SECONDS,
+        alter_configs,
+        select_names,
+        topic_names,
+        wait_for_each,
+    )
     from moldau.cli.shared.connection import Connection
 
     settings = parse_assignments(config, "--config")
@@ -265,12 +279,19 @@ def alter(
         raise UsageError("nothing to alter: give --partitions, --config or --delete-config")
     connection = Connection(bootstrap, client_settings, timeout)
     admin = connection.admin()
-    names = select_names(topics, topic_names(admin, connection, internal=True), what="topic", regex=regex)
+    names = select_names(
+        topics,
+        topic_names(admin, connection, internal=True),
+        what="topic",
+        regex=regex,
+        connection=connection,
+    )
     well = True
     if partitions:
         futures = admin.create_partitions(
             [NewPartitions(name, partitions) for name in names],
-            request_timeout=timeout,
+            request_timeout=timeout + ANSWER_SECONDS,
+            operation_timeout=timeout,
             validate_only=dry_run,
         )
         verb = "would have" if dry_run else "now has"
@@ -296,18 +317,18 @@ def delete(
     timeout: Timeout = DEFAULT_TIMEOUT_SECONDS,
 ) -> None:
     """Delete topics and their records."""
-    from moldau.cli.shared.admin import select_names, topic_names, wait_for_each
+    from moldau.cli.shared.admin import ANSWER_SECONDS, select_names, topic_names, wait_for_each
     from moldau.cli.shared.connection import Connection
 
     connection = Connection(bootstrap, client_settings, timeout)
     admin = connection.admin()
     existing = topic_names(admin, connection, internal=not regex)
     asked = [name for name in topics if regex or not if_exists or name in existing]
-    names = select_names(asked, existing, what="topic", regex=regex)
+    names = select_names(asked, existing, what="topic", regex=regex, connection=connection)
     if regex and not yes:
         typer.confirm(f"delete {', '.join(names)}?", abort=True, err=True)
     if names and not wait_for_each(
-        admin.delete_topics(names, request_timeout=timeout, operation_timeout=timeout),
+        admin.delete_topics(names, request_timeout=timeout + ANSWER_SECONDS, operation_timeout=timeout),
         connection,
         "Deleted topic {}.",
     ):
@@ -333,7 +354,7 @@ def trim(
 
     from confluent_kafka import TopicPartition
 
-    from moldau.cli.shared.admin import wait
+    from moldau.cli.shared.admin import no_such_topic, wait
     from moldau.cli.shared.connection import Connection
     from moldau.cli.shared.offset_range import parse_offset_range, resolve
 
@@ -342,7 +363,7 @@ def trim(
     admin = connection.admin()
     known = admin.list_topics(timeout=timeout).topics
     if topic not in known:
-        raise CommandError(f"there is no topic {topic!r}: list them with `moldau topics list`")
+        raise no_such_topic(connection, topic)
     chosen = [
         (topic, index) for index in sorted(known[topic].partitions) if not partitions or index in partitions
     ]

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -47,7 +47,8 @@ class Filter:
 @dataclass(slots=True)
 class PartitionDescription:
     """One partition: brokers by id, and its log start and end offsets if they were requested. `eligible`: the
-    eligible leader replicas (eligible.py).
+    eligible leader replicas (eligible.py); `last_known_eligible`: after a loss of power, those of which the
+    longest log is to lead.
     """
 
     index: int
@@ -67,6 +68,7 @@ class PartitionDescription:
             "replicas": self.replicas,
             "isr": self.isr,
             "elr": self.eligible,
+            "last_known_elr": self.last_known_eligible,
             "start": self.start_offset,
             "end": self.end_offset,
         }
@@ -85,6 +87,11 @@ class TopicDescription:
     def replication_factor(self) -> int:
         """Return the number of replicas of the first partition."""
         return len(self.partitions[0].replicas) if self.partitions else 0
+
+    @property
+    def not_default(self) -> dict[str, str | None]:
+        """Return the settings that somebody set: for the topic, or for all topics of the brokers."""
+        return {name: value for name, (value, source) in self.settings.items() if source != 5}
 
     @property
     def overrides(self) -> dict[str, str | None]:
@@ -126,7 +133,7 @@ def load_topics(
     admin = connection.admin()
     names = topic_names(admin, connection, internal=internal or bool(patterns))
     if patterns:
-        names = select_names(patterns, names, what="topic")
+        names = select_names(patterns, names, what="topic", connection=connection)
     found = []
     for start in range(0, len(names), DESCRIBE_TOPICS_AT_ONCE):
         some = names[start : start + DESCRIBE_TOPICS_AT_ONCE]
@@ -208,12 +215,13 @@ def _add_offsets(admin: Any, connection: Connection, topics: list[TopicDescripti
 
 
 def kafka_lines(
-    topic: TopicDescription, all_settings: bool, order: Callable[[Iterable[str]], list[str]] = sorted
+    topic: TopicDescription,
+    rows: Mapping[str, str | None],
+    order: Callable[[Iterable[str]], list[str]] = sorted,
 ) -> str:
-    """Format a topic as `kafka-topics --describe` does: a line for the topic, one for each partition. `order`
-    gives the names of the settings in the order to print.
+    """Format a topic as `kafka-topics --describe` does: a line for the topic, one for each partition. `rows`:
+    the settings to print; `order` gives their names in the order to print.
     """
-    rows = {row["name"]: row["value"] for row in topic.shown_settings(all_settings)}
     settings = ",".join(f"{name}={rows[name]}" for name in order(topic.settings) if name in rows)
     lines = [
         f"Topic: {topic.name}\tTopicId: {topic.topic_id}\tPartitionCount: {len(topic.partitions)}"

@@ -75,7 +75,7 @@ def elect(
     asked: dict[str, list[int]] | None = None
     if topics:
         existing = sorted({name for name, _ in routing.partitions})
-        names = select_names(topics, existing, what="topic")
+        names = select_names(topics, existing, what="topic", connection=routing.connection)
         asked = {
             name: [
                 i

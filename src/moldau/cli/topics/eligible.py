@@ -20,7 +20,7 @@ Ask = Callable[[tuple[str, int], Any, int, float], Any]
 
 
 class Eligible(NamedTuple):
-    """Node ids of one partition. `last_known`: the last leader, when no replica is in sync or eligible."""
+    """Node ids of one partition. `last_known`: when no replica is in sync, those that may have the most."""
 
     eligible: list[int]
     last_known: list[int]

@@ -100,7 +100,8 @@ def _chosen(routing: Routing, topics: Sequence[str] | None) -> list[Place]:
 
     if not topics:
         return sorted(routing.partitions)
-    names = set(select_names(topics, sorted({name for name, _ in routing.partitions}), what="topic"))
+    existing = sorted({name for name, _ in routing.partitions})
+    names = set(select_names(topics, existing, what="topic", connection=routing.connection))
     return sorted(place for place in routing.partitions if place[0] in names)
 
 

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from moldau.cli.shared.admin import no_such_topic
 from moldau.cli.shared.errors import CommandError
 from moldau.cli.shared.raw_request import ask_message, error_words
 from moldau.protocol.errors import ErrorCode
@@ -48,11 +49,13 @@ class Routing:
         timeout_seconds: float,
         ask: Callable[[Address, Message, int, float], Any] = ask_message,
         sleep: Callable[[float], None] = time.sleep,
+        connection: Connection | None = None,
     ) -> None:
         self.brokers = brokers
         self.partitions = partitions
         self.timeout_seconds = timeout_seconds
         self.sleep = sleep
+        self.connection = connection
         self._ask = ask
 
     def ask(self, broker_id: int, request: Message, version: int) -> Any:
@@ -70,7 +73,9 @@ class Routing:
         if copies is None:
             if any(name == topic for name, _ in self.partitions):
                 raise CommandError(f"{topic} has no partition {index}: see `moldau topics describe {topic}`")
-            raise CommandError(f"topic {topic!r} does not exist: list the topics with `moldau topics list`")
+            if self.connection is not None:
+                raise no_such_topic(self.connection, topic)
+            raise CommandError(f"there is no topic {topic!r}: list them with `moldau topics list`")
         if copies.leader not in self.brokers:
             raise CommandError(f"{topic}-{index} has no leader: see `moldau status`")
         return copies.leader
@@ -115,4 +120,5 @@ def routing_of(connection: Connection) -> Routing:
         },
         connection.timeout_seconds,
         lambda address, request, version, _: connection.ask(address, request, version),
+        connection=connection,
     )

@@ -77,6 +77,10 @@ class ClassicGroup:
     def protocol_name(self) -> str | None:
         return self.membership.protocol_name
 
+    def count(self) -> None:
+        """Count what the group holds now."""
+        self.shard.held.set(self.group_id, self.membership.held_bytes)
+
     # As a `Group`.
 
     def state_name(self) -> str:

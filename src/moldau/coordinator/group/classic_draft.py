@@ -61,6 +61,7 @@ class Draft:
         if self._now is not None:
             self._now.pending_joins.settle()
             self.group.membership = self._now
+            self.group.count()
         self.deadlines.apply()
         for removal in self.removals:
             self.group.shard.removals.removed(self.group.group_id, *removal)

@@ -16,7 +16,12 @@ from moldau.coordinator.group import classic_rebalance as rebalance
 from moldau.coordinator.group.classic import ClassicGroup
 from moldau.coordinator.group.classic_answers import join_response
 from moldau.coordinator.group.classic_draft import Draft
-from moldau.coordinator.group.classic_member import ClassicMember, protocols_of
+from moldau.coordinator.group.classic_member import (
+    MEMBER_BYTES,
+    ClassicMember,
+    protocols_bytes,
+    protocols_of,
+)
 from moldau.coordinator.group.classic_record import value_of
 from moldau.coordinator.group.classic_state import ClassicState
 from moldau.coordinator.group.group import Client, host_text
@@ -32,6 +37,8 @@ if TYPE_CHECKING:
 MEMBER_ID_REQUIRED_SINCE = 4
 SKIP_ASSIGNMENT_SINCE = 9
 REBALANCE_TIMEOUT_SINCE = 1
+
+_GROUP_SHARE_MAX = 1 / 16  # of the memory for what clients make the broker keep, for one group
 
 NO_REASON = "no reason given"
 
@@ -64,6 +71,8 @@ class Joining:
             return draft.result(_refusal(ErrorCode.GROUP_MAX_SIZE_REACHED, ""))
         if not now.supports(request.protocol_type, (protocol.name for protocol in request.protocols)):
             return refuse_join(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, member_id)
+        if not self._has_memory(draft, request, client):
+            return refuse_join(ErrorCode.COORDINATOR_NOT_AVAILABLE, member_id)
         if not member_id:
             return self._join_new(draft, request, client, parked, now_ms)
         if member_id in now.pending_joins and request.group_instance_id is None:
@@ -84,6 +93,17 @@ class Joining:
             has_joined = member is not None and member.parked_join is not None
             return has_joined or now.parked_join_count < size_max
         return member is not None or len(now.members) < size_max
+
+    def _has_memory(self, draft: Draft, request: JoinGroupRequest, client: Client) -> bool:
+        """Whether what the request adds to the group fits (core/client_state.py)."""
+        now = draft.now
+        member_id = request.member_id or now.static_members.get(request.group_instance_id or "", "")
+        known = now.members.get(member_id)
+        protocols = ((each.name, each.metadata or b"") for each in request.protocols)
+        added_bytes = protocols_bytes(protocols) - (0 if known is None else protocols_bytes(known.protocols))
+        if known is None:
+            added_bytes += MEMBER_BYTES + 4 * len(client.client_id)
+        return self.shard.held.admits(draft.group.group_id, added_bytes, _GROUP_SHARE_MAX)
 
     def _join_new(
         self,

@@ -1,12 +1,17 @@
 """One member of a classic group: what it sent when it joined, its assignment, and which of its requests is
 parked. Immutable: a decision replaces members in its draft (classic_draft.py)."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
 from moldau.coordinator.result import Parked
 from moldau.protocol.messages.join_group import JoinGroupRequestProtocol, JoinGroupResponse
 from moldau.protocol.messages.sync_group import SyncGroupResponse
+
+MEMBER_BYTES = 2048
+"""Of a member's objects, its deadline, and its places in dicts."""
+
+_PROTOCOL_BYTES = 256
 
 
 class ClassicMember(NamedTuple):
@@ -28,6 +33,12 @@ class ClassicMember(NamedTuple):
     parked_sync: Parked[SyncGroupResponse] | None = None
     is_new: bool = False
 
+    @property
+    def held_bytes(self) -> int:
+        """What the process holds for it, about."""
+        texts = sum(map(len, (self.member_id, self.instance_id or "", self.client_id, self.client_host)))
+        return MEMBER_BYTES + texts + protocols_bytes(self.protocols) + len(self.assignment)
+
     def metadata(self, protocol_name: str | None) -> bytes:
         """The member's metadata under `protocol_name`: for consumers, its subscription."""
         for name, metadata in self.protocols:
@@ -47,6 +58,11 @@ class ClassicMember(NamedTuple):
         it cannot send heartbeats yet, and may have disconnected.
         """
         return not self.is_new and (self.parked_join is not None or self.parked_sync is not None)
+
+
+def protocols_bytes(protocols: Iterable[tuple[str, bytes]]) -> int:
+    """What protocols hold, about; a name may take four bytes for each character."""
+    return sum(_PROTOCOL_BYTES + 4 * len(name) + len(metadata) for name, metadata in protocols)
 
 
 def protocols_of(protocols: Sequence[JoinGroupRequestProtocol]) -> tuple[tuple[str, bytes], ...]:

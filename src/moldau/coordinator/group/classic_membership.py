@@ -18,6 +18,10 @@ CONSUMER = "consumer"
 """The protocol type of consumers, whose subscriptions the coordinator can read."""
 
 
+GROUP_BYTES = 4096
+"""Of a group's own objects."""
+
+
 class Membership:
     """See the module. `pending_joins` are ids that were given out and have not joined yet (KIP-394),
     `pending_syncs` the members that have yet to ask for their assignment."""
@@ -39,6 +43,12 @@ class Membership:
         self.initial_delay_left_ms = 0
         self.topics: frozenset[str] | None = None
         self._supporters: dict[str, int] = {}
+        self._members_bytes = 0
+
+    @property
+    def held_bytes(self) -> int:
+        """What the process holds for the group, about."""
+        return GROUP_BYTES + self._members_bytes + self.pending_joins.held_bytes
 
     def copy(self) -> "Membership":
         """A copy that may change without the original; members are immutable and shared."""
@@ -91,6 +101,7 @@ class Membership:
             self._count_protocols(old, -1)
             self._count_protocols(member, 1)
         self.parked_join_count += _parked(member) - _parked(old)
+        self._members_bytes += member.held_bytes - (0 if old is None else old.held_bytes)
         if old is not None:
             return
         if member.instance_id is not None:
@@ -107,6 +118,7 @@ class Membership:
         if member is None:
             return
         self._count_protocols(member, -1)
+        self._members_bytes -= member.held_bytes
         self.parked_join_count -= _parked(member)
         if member.instance_id is not None and self.static_members.get(member.instance_id) == member_id:
             del self.static_members[member.instance_id]
@@ -116,6 +128,7 @@ class Membership:
     def rename(self, old_id: str, new_id: str) -> None:
         """Give a static member another id; it keeps its position, role and assignment."""
         member = self.members[old_id]._replace(member_id=new_id)
+        self._members_bytes += len(new_id) - len(old_id)
         self.members = {
             (new_id if member_id == old_id else member_id): (member if member_id == old_id else other)
             for member_id, other in self.members.items()

@@ -76,6 +76,8 @@ class ClassicGroups:
         if value is None:
             if group is not None:
                 del groups[key.group]
+                self.shard.held.set(key.group, 0)
+                self.shard.journal.note(group.count)
         elif group is not None and self.shard.journal.recording:
             self.shard.journal.assign(group, "persisted", value)
         else:
@@ -93,6 +95,7 @@ class ClassicGroups:
     def _install(self, group: ClassicGroup) -> None:
         self.shard.journal.note(lambda: self.shard.orphans.append(group))
         self.shard.groups[group.group_id] = group
+        group.count()
 
     # JoinGroup.
 
@@ -212,13 +215,12 @@ class ClassicGroups:
         group = self.get(group_id)
         if group is None:
             if api_version >= 6:
-                what = "a consumer group (KIP-848)" if group_id in self.shard.groups else "unknown"
-                message = f"Group {group_id!r} is {what}; only classic groups are described here."
+                what = "is not a classic group" if group_id in self.shard.groups else "not found"
                 return DescribedGroup(
                     group_id=group_id,
                     group_state=ClassicState.DEAD.value,
                     error_code=ErrorCode.GROUP_ID_NOT_FOUND,
-                    error_message=message,
+                    error_message=f"Group {group_id} {what}.",
                 )
             return DescribedGroup(group_id=group_id, group_state=ClassicState.DEAD.value)
         stable = group.state is ClassicState.STABLE

@@ -127,6 +127,9 @@ class ClassicMembers:
         protocols = {protocol.name for protocol in request.protocols}
         if not group.supports_classic(request.protocol_type, protocols):
             return _refuse(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+        new_id = "" if member_id else uuid_to_text(random_uuid(self._shard.random))
+        if new_id and instance_id is None and client.api_version >= MEMBER_ID_REQUIRED_SINCE:
+            return _refuse(ErrorCode.MEMBER_ID_REQUIRED, new_id)  # as in Kafka, whatever it subscribes to
         try:
             subscription = read_subscription(bytes(request.protocols[0].metadata or b""))
         except Malformed as error:
@@ -135,9 +138,6 @@ class ClassicMembers:
             )
             return _refuse(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
         if not member_id:
-            new_id = uuid_to_text(random_uuid(self._shard.random))
-            if instance_id is None and client.api_version >= MEMBER_ID_REQUIRED_SINCE:
-                return _refuse(ErrorCode.MEMBER_ID_REQUIRED, new_id)
             holder = None if instance_id is None else group.static_member(instance_id)
             admitted = Admitted(ConsumerMember(new_id)) if holder is None else Admitted(holder, holder)
             return admitted, new_id, subscription

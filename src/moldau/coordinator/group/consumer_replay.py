@@ -5,7 +5,7 @@ before the one that "creates" its group or member, and every record can create b
 unknown is ignored.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -14,16 +14,23 @@ from moldau.coordinator.group.consumer_group import ConsumerGroup, ResolvedRegex
 from moldau.coordinator.group.consumer_member import LEAVE_EPOCH, NO_PARTITIONS, ConsumerMember, MemberState
 from moldau.coordinator.group.group import Group
 from moldau.coordinator.journal import Journal
+from moldau.core.client_state import Holdings
 from moldau.protocol.messages import coordinator_records as formats
+
+_MEMBER_BYTES = 4096  # of a member's objects, its record's value not counted
+_NAME_BYTES = 160  # of a topic's name in the subscription and among the group's, without its characters
 
 
 class ConsumerReplay:
     """Replays records into `groups` (the shard's, of both kinds)."""
 
-    def __init__(self, groups: dict[str, Group], journal: Journal, service: Service) -> None:
+    def __init__(
+        self, groups: dict[str, Group], journal: Journal, service: Service, held: Holdings | None = None
+    ) -> None:
         self._groups = groups
         self._journal = journal
         self._service = service
+        self._held = held or Holdings()
 
     def table(self) -> dict[type, Callable[[Any, Any], None]]:
         """The function for each type of key."""
@@ -66,8 +73,16 @@ class ConsumerReplay:
             group = self._made(key.group_id)
             member = group.members.get(key.member_id) or ConsumerMember(key.member_id)
             group.put_member(replace(member, **records.member_fields(value)))
+            self._count(key, _bytes_of(value))
         elif (group_or_none := self._existing(key.group_id)) is not None:
             group_or_none.remove_member(key.member_id)
+            self._count(key, 0)
+
+    def _count(self, key: formats.ConsumerGroupMemberMetadataKey, size_bytes: int) -> None:
+        name = (key.group_id, key.member_id)
+        before_bytes = self._held.get(name)
+        self._held.set(name, size_bytes)
+        self._journal.note(lambda: self._held.set(name, before_bytes))
 
     def _assignment_epoch(
         self,
@@ -137,3 +152,17 @@ class ConsumerReplay:
 
     def _ignore(self, key: object, value: object) -> None:
         """Records that change nothing here."""
+
+
+def held_by_subscription(names: Iterable[str], pattern: str | None) -> int:
+    """What the process holds for a member that subscribes to these, about."""
+    return _MEMBER_BYTES + sum(_NAME_BYTES + len(name) for name in names) + 4 * len(pattern or "")
+
+
+def _bytes_of(value: formats.ConsumerGroupMemberMetadataValue) -> int:
+    """What the process holds for a member, about."""
+    classic = value.classic_member_metadata
+    protocols = () if classic is None else classic.supported_protocols
+    return held_by_subscription(value.subscribed_topic_names, value.subscribed_topic_regex) + sum(
+        _NAME_BYTES + len(each.name) + len(each.metadata) for each in protocols
+    )

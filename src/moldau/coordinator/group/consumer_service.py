@@ -29,7 +29,7 @@ from moldau.coordinator.group.consumer_member import (
     STATIC_LEAVE_EPOCH,
     ConsumerMember,
 )
-from moldau.coordinator.group.consumer_replay import ConsumerReplay
+from moldau.coordinator.group.consumer_replay import ConsumerReplay, held_by_subscription
 from moldau.coordinator.group.consumer_requests import Refused, admit, check_request
 from moldau.coordinator.group.consumer_timers import MemberTimers, why_removed
 from moldau.coordinator.group.consumer_topics import LatestChange
@@ -53,6 +53,8 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 _log = logging.getLogger(__name__)
+
+_MEMBER_SHARE_MAX = 1 / 16  # of the memory for what clients make the broker keep, for one member
 _latest_change = LatestChange()
 
 
@@ -64,7 +66,7 @@ class ConsumerGroups:
         self.timers = MemberTimers(shard.deadlines)
         self._matcher = TopicMatcher()
         self._limits = LimitsCache()
-        self._replay = ConsumerReplay(shard.groups, shard.journal, self)
+        self._replay = ConsumerReplay(shard.groups, shard.journal, self, shard.held)
         self.classic_members = ClassicMembers(self)
 
     def replays(self) -> dict[type, Callable[[Any, Any], None]]:
@@ -81,6 +83,16 @@ class ConsumerGroups:
         return Surroundings(self.shard.image(), limits, self._matcher, now_ms, client.sees_topic)
 
     # Requests.
+
+    def _has_memory(self, request: ConsumerGroupHeartbeatRequest, member_id: str) -> bool:
+        """Whether what the member adds fits (core/client_state.py); one that subscribes to nothing new adds
+        nothing."""
+        names, pattern = request.subscribed_topic_names, request.subscribed_topic_regex
+        if request.member_epoch != JOIN_EPOCH and names is None and pattern is None:
+            return True
+        name = (request.group_id, member_id)
+        added_bytes = held_by_subscription(names or (), pattern) - self.shard.held.get(name)
+        return self.shard.held.admits(name, added_bytes, _MEMBER_SHARE_MAX)
 
     def heartbeat(
         self, request: ConsumerGroupHeartbeatRequest, client: Client, now_ms: int
@@ -100,6 +112,8 @@ class ConsumerGroups:
         admitted = self._full(group, request) or _pattern_refused(request) or admit(group, request, member_id)
         if isinstance(admitted, Refused):
             return Result(admitted.response())
+        if not self._has_memory(request, member_id):
+            return Result(ConsumerGroupHeartbeatResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE))
         around = self.around(group.group_id, client, now_ms)
         decision, response = decide_heartbeat(group, admitted, member_id, request, client, around)
         changes = DeadlineChanges(self.shard.deadlines)

@@ -12,21 +12,25 @@ Invariant: what is added is not among the ids, and what is removed is.
 
 from collections.abc import Iterator
 
+_ID_BYTES = 768
+
 
 class PendingIds:
     """The ids. Copies share them until one copy settles; the others are not used afterwards."""
 
-    __slots__ = ("_added", "_ids", "_removed")
+    __slots__ = ("_added", "_ids", "_removed", "held_bytes")
 
     def __init__(self) -> None:
         self._ids: set[str] = set()
         self._added: set[str] = set()
         self._removed: set[str] = set()
+        self.held_bytes = 0  # about, with each one's deadline
 
     def copy(self) -> "PendingIds":
         """A copy; its changes are its own until it settles."""
         twin = PendingIds()
         twin._ids, twin._added, twin._removed = self._ids, self._added.copy(), self._removed.copy()
+        twin.held_bytes = self.held_bytes
         return twin
 
     def settle(self) -> None:
@@ -37,11 +41,15 @@ class PendingIds:
         self._removed.clear()
 
     def add(self, member_id: str) -> None:
+        if member_id not in self:
+            self.held_bytes += _ID_BYTES + len(member_id)
         self._removed.discard(member_id)
         if member_id not in self._ids:
             self._added.add(member_id)
 
     def discard(self, member_id: str) -> None:
+        if member_id in self:
+            self.held_bytes -= _ID_BYTES + len(member_id)
         self._added.discard(member_id)
         if member_id in self._ids:
             self._removed.add(member_id)

@@ -26,6 +26,7 @@ from moldau.coordinator.machine import CoordinatorLog
 from moldau.coordinator.markers import Marker
 from moldau.coordinator.result import Parked, Result
 from moldau.coordinator.runtime import CoordinatorRuntime
+from moldau.core.client_state import Account, Holdings
 from moldau.core.clock import Clock
 from moldau.core.settings.broker import BrokerSettings
 from moldau.core.timers import TimerHandle, Timers
@@ -103,7 +104,9 @@ class GroupCoordinator:
         timers: Timers,
         random_source: random.Random,
         in_doubt: Callable[[], bool] = never,
+        account: Account | None = None,
     ) -> None:
+        """What groups hold is counted in `account`; without one it is not limited."""
         self._image = image
         self._settings = settings
         self._clock = clock
@@ -118,6 +121,7 @@ class GroupCoordinator:
                 random_source=random_source,
                 consumer_groups=ConsumerGroups,
                 removals=self._removals,
+                held=Holdings(account),
             )
 
         self.runtime: CoordinatorRuntime[GroupShard] = CoordinatorRuntime(

@@ -19,6 +19,7 @@ from moldau.coordinator.group.transactional_offsets import TransactionalOffsets
 from moldau.coordinator.journal import Journal
 from moldau.coordinator.records import Record, decode, encode
 from moldau.coordinator.result import ParkedAnswer, Producer, Result
+from moldau.core.client_state import Holdings
 from moldau.core.settings.broker import BrokerSettings
 from moldau.metadata.image import Image
 from moldau.protocol.errors import ErrorCode
@@ -54,11 +55,13 @@ class GroupShard:
         random_source: random.Random,
         consumer_groups: Callable[["GroupShard"], ConsumerProtocolGroups],
         removals: Removals,
+        held: Holdings | None = None,
     ) -> None:
         self.settings = settings
         self.image = image
         self.random = random_source
         self.removals = removals
+        self.held = held or Holdings()
         self.journal = Journal()
         self.deadlines = Deadlines()
         self.groups: dict[str, Group] = self.journal.dict()
@@ -103,12 +106,21 @@ class GroupShard:
 
     def unloaded(self, error_code: int) -> list[ParkedAnswer]:
         self.transactional.break_guards()
-        return [answer for group in self.groups.values() for answer in group.unloaded(error_code)]
+        answers = [answer for group in self.groups.values() for answer in group.unloaded(error_code)]
+        self.held.clear()
+        return answers
 
     def rolled_back(self, error_code: int) -> list[ParkedAnswer]:
         """Groups whose creation was undone: answers for everyone parked in them."""
         orphans, self.orphans = self.orphans, []
-        return [answer for group in orphans for answer in group.unloaded(error_code)]
+        answers = [answer for group in orphans for answer in group.unloaded(error_code)]
+        for group in orphans:
+            classic = self.classic.get(group.group_id)  # the one before, if the name has one again
+            if classic is None:
+                self.held.set(group.group_id, 0)
+            else:
+                classic.count()
+        return answers
 
     def due(self, key: tuple[str, str, str], now_ms: int) -> Result[None]:
         group_id, name, member_id = key

@@ -59,11 +59,22 @@ CLIENTS_ASSIGNORS = frozenset({"range", "roundrobin", "sticky", "cooperative-sti
 lost: librdkafka's cooperative-sticky does that. (Kafka refuses such a group, which ends the joining
 client.)"""
 
+_MALFORMED = "the embedded consumer protocol is malformed"
+_CUSTOM = (
+    "an unsupported custom assignor is in use. Please refer to the documentation or switch to a default "
+    "assignor before re-attempting the upgrade"
+)
+
 _log = logging.getLogger(__name__)
 
 
 class _Unfit(Exception):
-    """The group cannot be upgraded; the text says why."""
+    """The group cannot be upgraded; the text says why, in Kafka's words where Kafka has the case, for tools
+    compare them. `details` are for the log."""
+
+    def __init__(self, reason: str, details: str) -> None:
+        super().__init__(reason)
+        self.details = details
 
 
 def may_upgrade(policy: str) -> bool:
@@ -80,10 +91,10 @@ def upgrade(
         _check(classic, settings)
         group = _converted(classic, image)
     except _Unfit as unfit:
-        _log.warning("group %s stays a classic group: %s", group_id, unfit)
+        _log.warning("group %s stays a classic group: %s", group_id, unfit.details)
         return Refused(
             ErrorCode.GROUP_ID_NOT_FOUND,
-            f"Group {group_id} cannot be upgraded from the classic to the consumer protocol: {unfit}.",
+            f"Cannot upgrade classic group {group_id} to consumer group because {unfit}.",
         )
     members = group.members
     written: list[Any] = [
@@ -112,18 +123,21 @@ def note_failure(classic: ClassicGroup, size_bytes: int, error_code: int) -> Non
 def _check(classic: ClassicGroup, settings: BrokerSettings) -> None:
     policy = settings.group_consumer_migration_policy
     if not may_upgrade(policy):
-        raise _Unfit(f"group.consumer.migration.policy is {policy!r}")
+        raise _Unfit("online upgrade is disabled", f"group.consumer.migration.policy is {policy!r}")
     if classic.protocol_type != CONSUMER:
-        raise _Unfit(f"its members are not consumers, their protocol type is {classic.protocol_type!r}")
+        raise _Unfit(
+            "the group does not use the consumer embedded protocol",
+            f"its members are not consumers, their protocol type is {classic.protocol_type!r}",
+        )
     size_bytes = subscription_bytes(classic)
     if size_bytes > min(settings.message_max_bytes, classic.upgrade_bytes_max):
-        raise _Unfit(
-            f"its members' subscriptions, {size_bytes} bytes, are more than a batch of records takes"
-        )
+        reason = f"its members' subscriptions, {size_bytes} bytes, are more than a batch of records takes"
+        raise _Unfit(reason, reason)
     if len(classic.members) > settings.group_consumer_max_size:
         raise _Unfit(
+            "the group size exceeds the consumer group maximum size",
             f"it has {len(classic.members)} members, group.consumer.max.size allows"
-            f" {settings.group_consumer_max_size}"
+            f" {settings.group_consumer_max_size}",
         )
 
 
@@ -168,7 +182,9 @@ def _subscription(classic: ClassicGroup, member: ClassicMember) -> Subscription:
     try:
         return read_subscription(member.metadata(classic.protocol_name) or member.protocols[0][1])
     except Malformed as error:
-        raise _Unfit(f"the subscription of member {member.member_id} cannot be read, {error}") from None
+        raise _Unfit(
+            _MALFORMED, f"the subscription of member {member.member_id} cannot be read, {error}"
+        ) from None
 
 
 def _possessions(
@@ -198,9 +214,11 @@ def _assignment_of(member: ClassicMember, protocol_name: str | None, image: Topi
     try:
         partitions, has_user_data = read_assignment(member.assignment)
     except Malformed as error:
-        raise _Unfit(f"the assignment of member {member.member_id} cannot be read, {error}") from None
+        raise _Unfit(
+            _MALFORMED, f"the assignment of member {member.member_id} cannot be read, {error}"
+        ) from None
     if has_user_data and protocol_name not in CLIENTS_ASSIGNORS:
-        raise _Unfit(f"its assignor {protocol_name!r} keeps data of its own in the assignments")
+        raise _Unfit(_CUSTOM, f"its assignor {protocol_name!r} keeps data of its own in the assignments")
     return with_topic_ids(partitions, image)
 
 

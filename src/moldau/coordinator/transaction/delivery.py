@@ -59,6 +59,7 @@ class Pending:
         "marker",
         "prepared",
         "remaining",
+        "reported",
         "since_ms",
         "stopped",
         "timer",
@@ -71,7 +72,8 @@ class Pending:
         self.marker = marker
         self.remaining = set(prepared.partitions)
         self.since_ms = since_ms
-        self.attempts = 0
+        self.attempts = 0  # since the metadata changed
+        self.reported = False
         self.stopped = False
         self.woken = False
         self.timer: TimerHandle | None = None
@@ -134,6 +136,9 @@ class Delivery:
         attempt under way."""
         for pending in list(self._pending.values()):
             pending.woken = True
+            # A new leader may still refuse for a moment, because it hears of the change later: the pauses
+            # begin with the shortest again.
+            pending.attempts = 0
             if pending.timer is not None:
                 pending.timer.cancel()
                 self._attempt(pending)
@@ -207,8 +212,9 @@ class Delivery:
 
     def _report(self, pending: Pending, errors: dict[TopicPartition, int]) -> None:
         """Log the refusals of the first attempt."""
-        if pending.attempts > 1:
+        if pending.reported:
             return
+        pending.reported = True
         for partition, error_code in errors.items():
             if error_code:
                 outcome = "needs none" if error_code in DONE else "is asked again"
@@ -217,5 +223,5 @@ class Delivery:
                 _log.warning("%s-%d refused the marker of %r: %s; it %s", *partition, *what)
 
     def _attempt_later(self, pending: Pending) -> None:
-        delay_ms = min(RETRY_MIN_MS << min(pending.attempts - 1, 10), RETRY_MAX_MS)
+        delay_ms = min(RETRY_MIN_MS << max(0, min(pending.attempts - 1, 10)), RETRY_MAX_MS)
         pending.timer = self._timers.call_later(delay_ms, partial(self._attempt, pending))

@@ -1,7 +1,9 @@
 """Timeouts of transactions, and expiry of transactional ids that are not used any more.
 
 An ongoing transaction holds back every reader of its partitions. Past its timeout it is aborted, with an
-epoch that fences its producer, at the very moment (a deadline of the shard, kept by the runtime's timer).
+epoch that fences its producer, at the next multiple of
+`transaction.abort.timed.out.transaction.cleanup.interval.ms` (a deadline of the shard, kept by the runtime's
+timer). Until then it may still be committed, as in Kafka.
 
 A transactional id is forgotten when it has not moved for `transactional.id.expiration.ms`; its producer has
 to initialise again. Only an id without an open transaction expires: an open one times out first, and a

@@ -356,6 +356,9 @@ class TransactionCoordinator:
             replace_producer=partial(self._ids.abort_overdue, index),
             count_end=self._count_end,
             may_be_deposed=lambda: self._has_other_replicas(index),
+            abort_interval_ms=lambda: (
+                self._settings().transaction_abort_timed_out_transaction_cleanup_interval_ms
+            ),
         )
 
     def _has_other_replicas(self, index: int) -> bool:

@@ -58,7 +58,7 @@ class TransactionShard:
     when a transaction has all its markers; `replace_producer` is called with an overdue transaction that
     needs a new producer id to be aborted; `count_end` with how each committed decision came about:
     committed, aborted, fenced (by the producer's successor) or timed-out. `may_be_deposed`: whether there
-    are other brokers that could coordinate.
+    are other brokers that could coordinate. `abort_interval_ms`: how often overdue transactions are aborted.
     """
 
     def __init__(
@@ -70,6 +70,7 @@ class TransactionShard:
         replace_producer: Callable[[str], None],
         count_end: Callable[[str], None],
         may_be_deposed: Callable[[], bool] = lambda: False,
+        abort_interval_ms: Callable[[], int] = lambda: 1,
     ) -> None:
         self.journal = Journal()
         self.deadlines = Deadlines()
@@ -78,6 +79,7 @@ class TransactionShard:
         self._submit = submit
         self._replace_producer = replace_producer
         self._count_end = count_end
+        self._abort_interval_ms = abort_interval_ms
         self._may_be_deposed = may_be_deposed
         self.delivery = make_delivery(self._all_written)
         self._waiting: dict[str, dict[Callable[[], None], None]] = {}
@@ -94,7 +96,7 @@ class TransactionShard:
             return
         self.transactions[transactional_id] = transaction
         if transaction.state is TransactionState.ONGOING:
-            self.deadlines.set((transactional_id,), transaction.deadline_ms)
+            self.deadlines.set((transactional_id,), self._abort_ms(transaction.deadline_ms))
 
     def load(self, key: bytes, value: bytes) -> None:
         record = decode(key, value)
@@ -111,7 +113,9 @@ class TransactionShard:
             if transaction.state in DECIDED:
                 self.delivery.begin(transaction)
             elif transaction.state is TransactionState.ONGOING and transaction.start_ms > now_ms:
-                self.deadlines.set((transaction.transactional_id,), now_ms + transaction.timeout_ms)
+                self.deadlines.set(
+                    (transaction.transactional_id,), self._abort_ms(now_ms + transaction.timeout_ms)
+                )
         return Result()
 
     def unloaded(self, error_code: int) -> list[ParkedAnswer]:
@@ -283,7 +287,14 @@ class TransactionShard:
         decision was in flight that then could not be written."""
         transaction = self.transactions.get(transactional_id)
         if transaction is not None and transaction.state is TransactionState.ONGOING:
-            self.deadlines.set((transactional_id,), max(transaction.deadline_ms, earliest_ms))
+            due_ms = max(self._abort_ms(transaction.deadline_ms), earliest_ms)
+            self.deadlines.set((transactional_id,), due_ms)
+
+    def _abort_ms(self, deadline_ms: int) -> int:
+        """When a transaction is aborted whose time is up then: at the next look, as in Kafka. Producers with
+        timeouts of a tenth of a second rely on that."""
+        interval_ms = self._abort_interval_ms()
+        return -(-deadline_ms // interval_ms) * interval_ms
 
     def is_decided(self, transactional_id: str) -> bool:
         """Whether the id's transaction is being carried out."""

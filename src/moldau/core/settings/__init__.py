@@ -9,6 +9,7 @@ group.py       GroupSettings, the same for one consumer group
     properties.py  the syntax of server.properties
     sources.py     file, environment, overrides -> StaticSettings
     listeners.py   the listener lists, taken apart
+    guards.py      checks that refuse what would protect and is not there
     prefixed.py    settings that hold for one listener
     document.py    docs/settings.md
 """

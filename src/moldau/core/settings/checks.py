@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from moldau.core.principals import parse_super_users
 from moldau.core.settings.rows import Check
 
+_CLEANER_BYTES_A_THREAD = 1_048_576
+
 
 def at_least(low: float) -> tuple[Check, str]:
     """Numbers from `low` upwards."""
@@ -98,6 +100,28 @@ def principals() -> tuple[Check, str]:
         return None
 
     return check, "type:name;type:name;..."
+
+
+def cleaner_complaint(threads: int, dedupe_buffer_size: int) -> str | None:
+    """What is wrong with log.cleaner.threads and log.cleaner.dedupe.buffer.size together."""
+    if threads and dedupe_buffer_size // threads <= _CLEANER_BYTES_A_THREAD:
+        return "log.cleaner.dedupe.buffer.size must be at least 1MB per cleaner thread."
+    return None
+
+
+OFF = "off"
+
+
+def address_or_off() -> tuple[Check, str]:
+    """host:port; empty or `off`: none."""
+
+    def check(value: str) -> str | None:
+        _, colon, port = value.rpartition(":")
+        if value in ("", OFF) or (colon and port.isascii() and port.isdigit() and int(port) <= 65_535):
+            return None
+        return "Expected host:port, for example 127.0.0.1:9640, or off"
+
+    return check, "host:port or off"
 
 
 def address_counts() -> tuple[Check, str]:

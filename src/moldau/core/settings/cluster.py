@@ -1,6 +1,7 @@
 """Broker settings of identity, topic creation, replication, election and features."""
 
 from moldau.core.settings.checks import at_least, one_of
+from moldau.core.settings.guards import python_class
 from moldau.core.settings.rows import MAX_LONG, SEGMENT_BYTES_MIN, Kind, Scope
 from moldau.core.settings.table import (
     SettingsObject,
@@ -38,10 +39,24 @@ class ClusterSettings(SettingsObject):
     default_replication_factor: int = integer(1, "The default replication factor of new topics.", at_least(1))
     delete_topic_enable: bool = boolean(True, "Whether topics can be deleted.")
     create_topic_policy_class_name: str | None = text(
-        None, "A class that may refuse topics.", kind=Kind.CLASS, effective=False
+        None,
+        "A Python class that may refuse new topics, as module:Class (docs/policies.md). A class of Java is "
+        "refused at the start.",
+        python_class(),
+        kind=Kind.CLASS,
     )
     alter_config_policy_class_name: str | None = text(
-        None, "A class that may refuse changes of settings.", kind=Kind.CLASS, effective=False
+        None,
+        "A Python class that may refuse changes of settings, as module:Class (docs/policies.md). A class of "
+        "Java is refused at the start.",
+        python_class(),
+        kind=Kind.CLASS,
+    )
+    moldau_policy_timeout_ms: int = long(
+        5_000,
+        "How long a policy (create.topic.policy.class.name, alter.config.policy.class.name) may take over "
+        "one request, in milliseconds; afterwards the request is refused.",
+        at_least(1),
     )
     replica_selector_class: str | None = text(
         None,
@@ -171,13 +186,13 @@ class ClusterSettings(SettingsObject):
         MAX_LONG,
         "The most bytes a second that leaders send to throttled replicas.",
         at_least(0),
-        scope=Scope.PER_BROKER,
+        scope=Scope.CLUSTER_WIDE,
     )
     follower_replication_throttled_rate: int = long(
         MAX_LONG,
         "The most bytes a second that throttled replicas fetch.",
         at_least(0),
-        scope=Scope.PER_BROKER,
+        scope=Scope.CLUSTER_WIDE,
     )
     replication_quota_window_num: int = integer(
         11, "Over how many windows the rates of throttled replicas are measured.", at_least(1)
@@ -195,7 +210,7 @@ class ClusterSettings(SettingsObject):
         MAX_LONG,
         "The most bytes a second that moving replicas between folders takes.",
         at_least(0),
-        scope=Scope.PER_BROKER,
+        scope=Scope.CLUSTER_WIDE,
     )
 
 
@@ -228,10 +243,9 @@ class TransactionSettings(SettingsObject):
     )
     transaction_abort_timed_out_transaction_cleanup_interval_ms: int = integer(
         10_000,
-        "How often transactions past their timeout are aborted, in milliseconds; Moldau aborts each at its "
-        "deadline.",
+        "How often transactions past their timeout are looked for and aborted, in milliseconds: one may last "
+        "so much longer than its producer's transaction.timeout.ms.",
         at_least(1),
-        effective=False,
     )
     transaction_remove_expired_transaction_cleanup_interval_ms: int = integer(
         3_600_000, "How often expired transactional ids are removed, in milliseconds.", at_least(1)

@@ -1,6 +1,7 @@
 """The broker's settings about groups and committed offsets."""
 
 from moldau.core.settings.checks import at_least, between, each_of, one_of_any_case
+from moldau.core.settings.guards import with_classic
 from moldau.core.settings.rows import MAX_INT, SEGMENT_BYTES_MIN, Scope
 from moldau.core.settings.table import SettingsObject, integer, listing, long, part, short, text
 
@@ -69,9 +70,9 @@ class GroupCoordinatorSettings(SettingsObject):
     )
     group_coordinator_rebalance_protocols: tuple[str, ...] = listing(
         ("classic", "consumer", "streams"),
-        "The group protocols that are served; Moldau serves classic and consumer.",
-        each_of("classic", "consumer", "share", "streams"),
-        effective=False,
+        "The group protocols that are served: without consumer, members of consumer groups (KIP-848) are "
+        "answered UNSUPPORTED_VERSION. Moldau serves classic and consumer.",
+        with_classic("classic", "consumer", "share", "streams"),
     )
     group_consumer_session_timeout_ms: int = integer(
         45_000,

@@ -1,6 +1,6 @@
 """The broker's settings about sockets, threads, request limits and its own HTTP port."""
 
-from moldau.core.settings.checks import address_counts, at_least, one_of
+from moldau.core.settings.checks import address_counts, address_or_off, at_least, one_of
 from moldau.core.settings.rows import MAX_INT, Kind, Scope
 from moldau.core.settings.table import SettingsObject, boolean, double, integer, listing, long, part, text
 
@@ -72,6 +72,14 @@ class NetworkSettings(SettingsObject):
         "limit. Up to 64 KiB a connection are not counted. As it fills, answers to Fetch get smaller; above "
         "half of it, clients that take next to nothing for ten seconds are disconnected; at the limit the "
         "slowest are at once.",
+    )
+    moldau_client_state_max_bytes: int = long(
+        268_435_456,
+        "The most bytes that clients may make the broker keep between their requests: frames of connections "
+        "that have not logged in, fetch sessions, members' metadata and assignments of groups; 0 or less: no "
+        "limit. When it is reached, the least valuable goes first: connections with an unfinished login are "
+        "closed (a quarter at most is theirs), then fetch sessions of the principal that holds most; then "
+        "joins of groups are refused with COORDINATOR_NOT_AVAILABLE, which clients try again.",
     )
     socket_send_buffer_bytes: int = integer(
         102_400,
@@ -187,8 +195,9 @@ class NetworkSettings(SettingsObject):
     )
     moldau_http_listener: str = text(
         "127.0.0.1:9640",
-        "Where health and metrics are served over HTTP: host:port; port 0 takes any free one, empty "
+        "Where health and metrics are served over HTTP: host:port; port 0 takes any free one, empty or off "
         "switches it off.",
+        address_or_off(),
     )
     moldau_http_security_protocol: str = text(
         "PLAINTEXT",

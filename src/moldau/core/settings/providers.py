@@ -21,6 +21,7 @@ import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from moldau.core.patterns import PatternError, compile_pattern
 from moldau.core.settings.properties import parse_properties
 from moldau.core.settings.rows import SettingError
 
@@ -98,8 +99,8 @@ def _provider(name: str, texts: Mapping[str, str], environment: Mapping[str, str
 
 def _variables_of(environment: Mapping[str, str], setting: str, pattern: str) -> Look:
     try:
-        allowed = re.compile(pattern or ".*", re.DOTALL)
-    except re.error as problem:
+        allowed = compile_pattern(pattern or ".*", dot_takes_newline=True)
+    except PatternError as problem:
         raise SettingError(setting, f"{setting}={pattern} is not a regular expression: {problem}") from None
 
     def look(path: str, key: str) -> str:

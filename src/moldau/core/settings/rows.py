@@ -51,6 +51,20 @@ class SettingError(ValueError):
 Check = Callable[[Any], str | None]
 """Returns None for a good value, else what is wrong with it."""
 
+
+class Guard:
+    """The check of a setting that would protect something, had it an effect: it refuses what Moldau cannot
+    do."""
+
+    __slots__ = ("_complaint",)
+
+    def __init__(self, complaint: Check) -> None:
+        self._complaint = complaint
+
+    def __call__(self, value: Any) -> str | None:
+        return self._complaint(value)
+
+
 MAX_INT = 2**31 - 1
 MAX_LONG = 2**63 - 1
 SEGMENT_BYTES_MIN = 1_048_576
@@ -110,7 +124,7 @@ class Setting:
     @property
     def help(self) -> str:
         """The documentation sentence, which says so if the setting has no effect."""
-        if self.effective:
+        if self.effective or isinstance(self.check, Guard):
             return self.documentation
         return f"{self.documentation} Accepted for compatibility; it has no effect in this version of Moldau."
 

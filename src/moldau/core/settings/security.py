@@ -1,7 +1,11 @@
-"""The broker's settings about TLS, SASL and authorisation. None is served yet; they are accepted and
-described."""
+"""The broker's settings about TLS, SASL, delegation tokens and authorisation.
+
+What guards and cannot be served is refused (guards.py); a row without
+effect says so (`effective=False`).
+"""
 
 from moldau.core.settings.checks import at_least, one_of, principals
+from moldau.core.settings.guards import only_known
 from moldau.core.settings.rows import Kind, Scope
 from moldau.core.settings.table import (
     SettingsObject,
@@ -53,7 +57,8 @@ class SecuritySettings(SettingsObject):
     ssl_principal_mapping_rules: str = text(
         "DEFAULT",
         "How a certificate's name becomes a user name: rules RULE:pattern/replacement/[LU] and DEFAULT, "
-        "separated by commas; the first that matches the whole name holds.",
+        "separated by commas; the first that matches the whole name holds. Patterns run in RE2, which has no "
+        "look-ahead and no back-references within a pattern; such a rule is refused at the start.",
     )
     moldau_ssl_handshake_timeout_ms: int = long(
         30_000,
@@ -128,7 +133,14 @@ class SecuritySettings(SettingsObject):
     )
     principal_builder_class: str = text(
         "org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder",
-        "The class that derives the principal of a connection.",
+        "The class that derives the principal of a connection. Only Kafka's own is known; the broker refuses "
+        "to start with another one.",
+        only_known(
+            "org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder",
+            "DefaultKafkaPrincipalBuilder",
+            consequence="ACLs would see other principals than were meant. Remove the setting; "
+            "ssl.principal.mapping.rules and sasl.kerberos.principal.to.local.rules map names",
+        ),
         kind=Kind.CLASS,
         scope=_BROKER,
         effective=False,
@@ -146,7 +158,10 @@ class SecuritySettings(SettingsObject):
         effective=False,
     )
     sasl_kerberos_principal_to_local_rules: tuple[str, ...] = listing(
-        ("DEFAULT",), "How a Kerberos name becomes a user name.", scope=_BROKER
+        ("DEFAULT",),
+        "How a Kerberos name becomes a user name. Patterns run in RE2, which has no look-ahead and no "
+        "back-references within a pattern; such a rule is refused at the start.",
+        scope=_BROKER,
     )
     sasl_kerberos_service_name: str | None = text(
         None, "The Kerberos name of the broker's service.", scope=_BROKER
@@ -246,17 +261,45 @@ class SecuritySettings(SettingsObject):
     )
     sasl_oauthbearer_jwt_validator_class: str = text(
         "org.apache.kafka.common.security.oauthbearer.DefaultJwtValidator",
-        "The class that checks tokens.",
+        "The class that checks tokens. Only Kafka's own are known; the broker refuses to start with another "
+        "one.",
+        only_known(
+            "org.apache.kafka.common.security.oauthbearer.DefaultJwtValidator",
+            "org.apache.kafka.common.security.oauthbearer.BrokerJwtValidator",
+            consequence="Tokens that it refuses would be taken. Remove the setting; sasl.oauthbearer.* says "
+            "what a token must hold",
+        ),
         kind=Kind.CLASS,
         effective=False,
     )
     sasl_oauthbearer_scope: str | None = text(None, "The scope that tokens are asked for with.")
     sasl_oauthbearer_token_endpoint_url: str | None = text(None, "The URL from which tokens are requested.")
     sasl_server_callback_handler_class: str | None = text(
-        None, "The class that checks credentials.", kind=Kind.CLASS
+        None,
+        "The class that checks credentials. Only Kafka's own are known; the broker refuses to start with "
+        "another one.",
+        only_known(
+            "PlainServerCallbackHandler",
+            "ScramServerCallbackHandler",
+            "OAuthBearerValidatorCallbackHandler",
+            "OAuthBearerUnsecuredValidatorCallbackHandler",
+            any_package=True,
+            consequence="It is a Java class, and whom it refuses would get in. Remove the setting; "
+            "docs/security.md says how to name who may log in",
+        ),
+        kind=Kind.CLASS,
     )
     sasl_server_max_receive_size: int = integer(524_288, "The most bytes of one step of a SASL exchange.")
-    security_providers: str | None = text(None, "Classes that add Java security providers.", effective=False)
+    security_providers: str | None = text(
+        None,
+        "Classes that add Java security providers. There are none here, and the broker refuses to start with "
+        "one.",
+        only_known(
+            consequence="Ciphers are those of OpenSSL: remove the setting, and configure OpenSSL (a FIPS "
+            "provider too) in openssl.cnf"
+        ),
+        effective=False,
+    )
     ssl_allow_dn_changes: bool = boolean(
         False, "Whether a new certificate may have another distinguished name."
     )
@@ -271,17 +314,48 @@ class SecuritySettings(SettingsObject):
         "https", "How a server's name is compared with its certificate.", scope=_BROKER
     )
     ssl_engine_factory_class: str | None = text(
-        None, "The class that makes TLS engines.", kind=Kind.CLASS, scope=_CLUSTER, effective=False
+        None,
+        "The class that makes TLS engines. Only Kafka's own is known; the broker refuses to start with "
+        "another one.",
+        only_known(
+            "org.apache.kafka.common.security.ssl.DefaultSslEngineFactory",
+            consequence="Its keys and checks of certificates would be missing. Remove the setting and set "
+            "ssl.keystore.* and ssl.truststore.*",
+        ),
+        kind=Kind.CLASS,
+        scope=_CLUSTER,
+        effective=False,
     )
     ssl_keymanager_algorithm: str = text(
         "SunX509", "The algorithm of the key manager.", scope=_BROKER, effective=False
     )
     ssl_provider: str | None = text(
-        None, "The Java security provider of TLS.", scope=_BROKER, effective=False
+        None,
+        "The Java security provider of TLS. Only that of a plain JDK is taken, for OpenSSL does its work; "
+        "the broker refuses to start with another one.",
+        only_known(
+            "SunJSSE",
+            consequence="TLS is OpenSSL's: remove the setting, and configure OpenSSL (a FIPS provider too) "
+            "in openssl.cnf",
+        ),
+        scope=_BROKER,
+        effective=False,
     )
     ssl_secure_random_implementation: str | None = text(
         None, "The source of randomness of TLS.", scope=_BROKER, effective=False
     )
     ssl_trustmanager_algorithm: str = text(
-        "PKIX", "The algorithm of the trust manager.", scope=_BROKER, effective=False
+        "PKIX",
+        "The algorithm of the trust manager. OpenSSL does the work of Java's own; the broker refuses to "
+        "start with another one.",
+        only_known(
+            "PKIX",
+            "SunX509",
+            "SunPKIX",
+            "X509",
+            "X.509",
+            consequence="Certificates that it refuses would be taken. Remove the setting",
+        ),
+        scope=_BROKER,
+        effective=False,
     )

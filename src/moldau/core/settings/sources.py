@@ -15,12 +15,14 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from moldau.core.settings.broker import OPEN_PREFIXES, REMOVED_NAMES, REMOVED_PREFIXES, BrokerSettings
+from moldau.core.settings.checks import cleaner_complaint
 from moldau.core.settings.prefixed import check_prefixed, is_prefixed, row_of
 from moldau.core.settings.properties import parse_properties
 from moldau.core.settings.rows import SettingError
 from moldau.core.settings.table import parse_all
 from moldau.core.settings.topic import TopicSettings
 
+_DEDUPE = "log.cleaner.dedupe.buffer.size"
 _NOT_SETTINGS = frozenset(
     {
         "KAFKA_VERSION",
@@ -161,6 +163,9 @@ def from_texts(texts: Mapping[str, str], environment: Mapping[str, str] | None =
     ]
     check_prefixed(prefixed)
     broker = parse_all(BrokerSettings, given.items())
+    cleaner = cleaner_complaint(broker.log_cleaner_threads, broker.log_cleaner_dedupe_buffer_size)
+    if cleaner is not None and not {"log.cleaner.threads", _DEDUPE}.isdisjoint(given):
+        raise SettingError(_DEDUPE, cleaner)
     if prefixed:
         broker = broker.replace(prefixed=prefixed)
     if any(name.startswith("config.providers") for name in texts):

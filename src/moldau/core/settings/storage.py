@@ -1,6 +1,7 @@
 """The broker's settings about its log folders, and the defaults of every topic."""
 
 from moldau.core.settings.checks import at_least, between, each_of, one_of
+from moldau.core.settings.guards import must_be_empty, must_be_false
 from moldau.core.settings.rows import MAX_LONG, SEGMENT_BYTES_MIN, Scope
 from moldau.core.settings.table import SettingsObject, boolean, double, integer, listing, long, part, text
 from moldau.core.settings.topic import COMPRESSIONS, TopicSettings
@@ -55,6 +56,7 @@ class TopicDefaults(SettingsObject):
     min_insync_replicas: int = integer(
         1, _TOPIC["min.insync.replicas"].documentation, at_least(1), scope=_CLUSTER
     )
+    moldau_records_check: bool = boolean(True, _TOPIC["moldau.records.check"].documentation, scope=_CLUSTER)
     message_max_bytes: int = integer(
         1_048_588, _TOPIC["max.message.bytes"].documentation, at_least(0), scope=_CLUSTER
     )
@@ -148,7 +150,15 @@ class StorageSettings(TopicDefaults):
         None, "The folders that hold the partitions, separated by commas; unset, log.dir is the only one."
     )
     cordoned_log_dirs: tuple[str, ...] = listing(
-        (), "Folders in which no further partitions are placed.", scope=Scope.PER_BROKER, effective=False
+        (),
+        "Folders in which no further partitions are placed. Moldau has no such thing, and refuses to start "
+        "with one.",
+        must_be_empty(
+            "Moldau would place partitions there all the same. Move them away with kafka-reassign-partitions "
+            "and take the folder out of log.dirs instead"
+        ),
+        scope=Scope.PER_BROKER,
+        effective=False,
     )
     moldau_durability: str = text(
         "os",
@@ -220,7 +230,14 @@ class StorageSettings(TopicDefaults):
         600_000, "How often, in milliseconds, producers are looked at for that.", at_least(1)
     )
     remote_log_storage_system_enable: bool = boolean(
-        False, "Whether closed segments may be kept in remote storage.", effective=False
+        False,
+        "Whether closed segments may be kept in remote storage. Moldau has none, and refuses to start with "
+        "true.",
+        must_be_false(
+            "Moldau has no tiered storage: all records stay on the broker's disks, and local.retention has "
+            "no effect. Remove the setting, and see that retention and disks fit"
+        ),
+        effective=False,
     )
     moldau_metadata_snapshot_min_bytes: int = long(
         4_194_304,

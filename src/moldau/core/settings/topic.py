@@ -220,6 +220,13 @@ class TopicSettings(SettingsObject):
         "Whether remote segments go when remote storage is switched off for the topic.",
         effective=False,
     )
+    moldau_records_check: bool = boolean(
+        True,
+        "Whether a leader looks at all records of the batches that producers send, as Kafka does: whether "
+        "they can be decompressed and read, and are as many as the batch says. Without it, batches are "
+        "stored that no consumer can read. Switch it off only where all producers are trusted.",
+        synonyms=("moldau.records.check",),
+    )
     internal_segment_bytes: int | None = integer(
         None,
         "Overrides segment.bytes without its lower limit; meant for tests that need many small segments.",

@@ -2,6 +2,7 @@
 and described.
 """
 
+from moldau.core.settings.guards import only_known
 from moldau.core.settings.rows import Kind, Scope
 from moldau.core.settings.table import SettingsObject, boolean, integer, listing, long, part, text
 
@@ -23,7 +24,12 @@ class UnservedSettings(SettingsObject):
         effective=False,
     )
     client_quota_callback_class: str | None = text(
-        None, "The class that decides which quota a client has.", kind=Kind.CLASS, effective=False
+        None,
+        "The class that decides which quota a client has. Moldau cannot load one, and refuses to start with "
+        "it.",
+        only_known(consequence="Remove the setting and set quotas with kafka-configs (docs/quotas.md)"),
+        kind=Kind.CLASS,
+        effective=False,
     )
     config_providers: tuple[str, ...] = listing(
         (),

@@ -13,11 +13,13 @@ import contextlib
 import os
 import ssl
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from moldau.credentials.errors import CredentialsError
 from moldau.credentials.tls.ciphers import of_tls_1_3, openssl_names
+from moldau.credentials.tls.old_signatures import allow_sha1, without_public
 from moldau.credentials.tls.options import SERVED_PROTOCOLS, TlsOptions
+from moldau.credentials.tls.pem import Block
 from moldau.credentials.tls.stores import KeyMaterial, ReadFile, key_material, read_file, trusted_certificates
 
 _CLIENT_AUTH = {"none": ssl.CERT_NONE, "requested": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
@@ -109,6 +111,8 @@ def _trust(context: ssl.SSLContext, options: TlsOptions, read: ReadFile, purpose
     if trusted is None:
         context.load_default_certs(purpose)
         return
+    where = options.truststore_location or "ssl.truststore.certificates"
+    allow_sha1(context, where, without_public(_texts(trusted)), are_trusted=True)
     for each in trusted:
         try:
             context.load_verify_locations(cadata=each.text)
@@ -120,7 +124,8 @@ def _trust(context: ssl.SSLContext, options: TlsOptions, read: ReadFile, purpose
 
 def _load_key(context: ssl.SSLContext, material: KeyMaterial, options: TlsOptions) -> None:
     where = options.keystore_location or "ssl.keystore.certificate.chain"
-    pem = material.key.text + "".join(each.text for each in material.chain)
+    allow_sha1(context, where, _texts(material.chain))
+    pem = material.key.text + "".join(_texts(material.chain))
     try:
         with _file_in_memory(pem.encode()) as path:
             # Not None: OpenSSL would ask on the terminal for the password of an encrypted key.
@@ -129,6 +134,10 @@ def _load_key(context: ssl.SSLContext, material: KeyMaterial, options: TlsOption
         raise CredentialsError(f"{where}: {_key_problem(error, material)}") from None
     except (OSError, ValueError) as error:
         raise CredentialsError(f"{where}: the key or its certificate cannot be read: {error}") from None
+
+
+def _texts(certificates: Iterable[Block]) -> list[str]:
+    return [each.text for each in certificates]
 
 
 def _key_problem(error: ssl.SSLError, material: KeyMaterial) -> str:

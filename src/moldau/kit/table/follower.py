@@ -29,7 +29,8 @@ from typing import Any, Literal
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from moldau.kit.client_config import client_log, log, sentence
+from moldau.core.unreadable import UNREADABLE
+from moldau.kit.client_config import client_log, log, sentence, unreadable
 from moldau.kit.errors import KitError
 from moldau.kit.table.snapshot import DamagedSnapshot, Position, Snapshot, read_snapshot, write_snapshot
 from moldau.kit.topics import Topics
@@ -259,6 +260,8 @@ class Follower:
                     self._targets.pop(number)
             elif error.code() in _START_AGAIN:
                 self._again = f"{self._topic}[{record.partition()}]: {sentence(error)}"
+            elif error.name() in UNREADABLE:
+                raise KitError(f"the table of {self._topic} cannot be read: {unreadable(record, error)}")
             elif error.code() in _HOPELESS or error.fatal():
                 raise KitError(f"the table of {self._topic} cannot be read: {sentence(error)}")
             else:

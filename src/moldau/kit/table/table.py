@@ -24,7 +24,6 @@ from types import TracebackType
 from typing import Any, Literal, NamedTuple
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
-from confluent_kafka.admin import NewTopic
 
 from moldau.kit.client_config import Config, client_config, client_log, log, positive, sentence
 from moldau.kit.errors import BadCall, KitError, TimedOut
@@ -127,13 +126,8 @@ class Table(MutableMapping[Any, Any]):
         return self
 
     def _create(self) -> None:
-        topics = Topics(self._config)
-        new = NewTopic(self.topic, self._create_partitions, config={"cleanup.policy": "compact"})
-        try:
-            topics.admin.create_topics([new])[self.topic].result(_CREATE_SECONDS)
-        except KafkaException as error:
-            if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
-                raise KitError(f"topic {self.topic} is not created: {sentence(error)}") from error
+        topics = Topics(self._config, min(self._timeout_seconds, _CREATE_SECONDS))
+        topics.create(self.topic, self._create_partitions, {"cleanup.policy": "compact"})
 
     def close(self) -> None:
         """Send what was written, take a snapshot, end. Raises KitError for writes that were not taken."""

@@ -15,6 +15,7 @@ from moldau.credentials.tls.options import SERVED_PROTOCOLS, TlsOptions
 
 DEFAULT_PORT = 2181
 _SASL = "moldau.zookeeper.sasl.jaas.config"
+_PASSWORD_MODULES = ("DigestLoginModule", "PlainLoginModule", "ScramLoginModule")
 
 CONNECTION_TIMEOUT_MS = 18_000
 
@@ -63,7 +64,7 @@ def options_of(settings: BrokerSettings) -> Options:
             "moldau.zookeeper.user",
             "moldau.zookeeper.user and moldau.zookeeper.password belong together: set both or neither",
         )
-    sasl = _sasl(settings.moldau_zookeeper_sasl_jaas_config)
+    sasl = sasl_login(settings.moldau_zookeeper_sasl_jaas_config, _SASL)
     if settings.zookeeper_set_acl and user is None and sasl is None:
         raise SettingError(
             "zookeeper.set.acl",
@@ -111,22 +112,28 @@ def parse_connect(text: str) -> tuple[str, str]:
     return ",".join(found), "".join(f"/{name}" for name in names)
 
 
-def _sasl(text: str | None) -> SaslLogin | None:
-    """The login of a JAAS entry. SettingError."""
+def sasl_login(text: str | None, setting: str, place: str | None = None) -> SaslLogin | None:
+    """The login of a JAAS entry; None without one. SettingError, about `setting`: it cannot be used; the
+    sentence says where it stands (`place`; else the setting).
+
+    As in Kafka, ZooKeeper's client logs in by DIGEST-MD5 whatever module names user and password.
+    """
     if not text:
         return None
+    place = place or setting
     try:
         entry = parse_jaas(text)
     except JaasError as error:
-        raise SettingError(_SASL, f"{_SASL} cannot be read: {error}") from None
-    if entry.module_name != "DigestLoginModule":
+        raise SettingError(setting, f"{place} cannot be read: {error}") from None
+    if entry.module_name not in _PASSWORD_MODULES:
         named = " (Kerberos is not spoken with ZooKeeper)" if entry.module_name == "Krb5LoginModule" else ""
         raise SettingError(
-            _SASL, f"{_SASL} needs the login module org.apache.zookeeper.server.auth.DigestLoginModule{named}"
+            setting,
+            f"{place} needs the login module org.apache.zookeeper.server.auth.DigestLoginModule{named}",
         )
     username, password = entry.options.get("username"), entry.options.get("password")
     if not username or password is None:
-        raise SettingError(_SASL, f'{_SASL} needs username="..." and password="..."')
+        raise SettingError(setting, f'{place} needs username="..." and password="..."')
     return SaslLogin(username, password)
 
 

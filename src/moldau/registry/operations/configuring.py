@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from moldau.registry.names import context_of
+from moldau.registry.names import GLOBAL_CONTEXT, context_of, qualify
 from moldau.registry.operations.core import Core, subject_not_found
 from moldau.registry.operations.deleting import check_unreferenced
 from moldau.registry.operations.registering import check_writable
@@ -25,6 +25,8 @@ from moldau.registry.topic.rounds import Decision
 from moldau.schemas.compatibility import Level, Policy
 
 _REQUESTED_LEVEL = "compatibility"
+_WITH_DEFAULTS = ("", qualify(GLOBAL_CONTEXT, ""))
+"""Asked for their own settings, these tell the defaults where they have none."""
 _FLAGS = ("normalize", "validateFields", "validateNames", "validateRules")
 _ORDER = (
     "alias",
@@ -41,9 +43,11 @@ _ORDER = (
 
 def read_config(core: Core, subject: str, *, default_to_global: bool) -> dict[str, Any]:
     """RegistryProblem (NO_SUBJECT_LEVEL)."""
-    if not subject or default_to_global:
+    if default_to_global:
         return _shown(config_in_scope(core, subject))
     config = core.state.config(subject)
+    if subject in _WITH_DEFAULTS:
+        config = {LEVEL: default_level(core), **(config or {})}
     if config is None:
         raise RegistryProblem(
             Code.NO_SUBJECT_LEVEL,
@@ -77,9 +81,11 @@ def decide_config_deletion(core: Core, subject: str) -> Decision:
 
 def read_mode(core: Core, subject: str, *, default_to_global: bool) -> dict[str, Any]:
     """RegistryProblem (NO_SUBJECT_MODE)."""
-    if not subject or default_to_global:
+    if default_to_global:
         return {"mode": mode_in_scope(core, subject)}
     mode = core.state.mode(subject)
+    if mode is None and subject in _WITH_DEFAULTS:
+        mode = READWRITE
     if mode is None:
         raise RegistryProblem(
             Code.NO_SUBJECT_MODE, f"Subject '{subject}' does not have subject-level mode configured"

@@ -34,6 +34,7 @@ from moldau.registry.operations.scope import (
 from moldau.registry.operations.views import registered_view
 from moldau.registry.problems import Code, RegistryProblem
 from moldau.registry.state.body import Body, Version
+from moldau.registry.state.highest_ids import IMPORTED_ID_MAX
 from moldau.registry.state.records import Key, KeyType, Record, context_value, schema_value
 from moldau.registry.topic.rounds import Decision
 
@@ -112,7 +113,9 @@ def decide_registration(
     schema_id = request.id if request.id >= 0 else id_for(context, body)
     if schema_id > _INT32_MAX:
         raise RegistryProblem(
-            Code.NOT_PERMITTED, f"No id is left in context {context}: {_INT32_MAX} was given"
+            Code.NOT_PERMITTED,
+            f"No id is left in context {context}: {_INT32_MAX} was given. An administrator can have new "
+            "schemas take lower ones (moldau.registry.ids.resume.from)",
         )
     version = Version(subject, number, schema_id, body, deleted=False, timestamp_ms=0)
     records = _context_records(core, context)
@@ -174,7 +177,13 @@ def _number(request: SchemaRequest, new_version: int, importing: bool) -> int:
 
 
 def _check_id(core: Core, context: str, schema_id: int, body: Body) -> None:
-    for subject, number in core.state.places(context, schema_id).items():
+    places = core.state.places(context, schema_id)
+    if schema_id > IMPORTED_ID_MAX and not places:
+        raise RegistryProblem(
+            Code.NOT_PERMITTED,
+            f"An import may bring no id above {IMPORTED_ID_MAX}: those are for new schemas",
+        )
+    for subject, number in places.items():
         other = core.state.get(subject, number)
         if other is not None and other.body.guid_bytes != body.guid_bytes:
             raise RegistryProblem(

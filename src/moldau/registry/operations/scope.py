@@ -1,8 +1,9 @@
-"""Which settings hold for a subject: its own, else its context's, else the global ones, else the defaults.
+"""Which settings hold for a subject: its own, else its context's, else those of the global context, else
+those of the default context, else the defaults.
 
 The first that are set hold as a whole, as in Confluent's registry; only a compatibility level that they lack
-is looked for further on. Subjects of the default context have the global settings behind their own. A mode
-READONLY_OVERRIDE of the context or the whole registry holds whatever a subject says.
+is looked for further on. The default context's settings ("") stand before the global context's for its own
+subjects, behind them for others. A mode READONLY_OVERRIDE of any of these holds whatever a subject says.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from moldau.registry.names import DEFAULT_CONTEXT, parse_name, qualified_like, qualify
+from moldau.registry.names import DEFAULT_CONTEXT, GLOBAL_CONTEXT, parse_name, qualified_like, qualify
 from moldau.registry.operations.core import Core
 from moldau.schemas.compatibility import Level, Policy
 
@@ -22,13 +23,15 @@ _IMPORTING = (IMPORT, FORWARD)
 
 
 def scopes(subject: str) -> Iterator[str]:
-    """The names under which settings for a subject may be kept, nearest first; "" is global."""
+    """The names under which settings for a subject may be kept, nearest first; "" is the default context."""
     parsed = parse_name(subject)
     if parsed.subject:
         yield subject
-    if parsed.context != DEFAULT_CONTEXT:
-        yield qualify(parsed.context, "")
-    yield ""
+    yield qualify(parsed.context, "")
+    if parsed.context != GLOBAL_CONTEXT:
+        yield qualify(GLOBAL_CONTEXT, "")
+    if parsed.context not in (DEFAULT_CONTEXT, GLOBAL_CONTEXT):
+        yield ""
 
 
 def config_in_scope(core: Core, subject: str) -> dict[str, Any]:

@@ -1,9 +1,12 @@
 """What the registry's routes have in common.
 
-Calls that may take long run in worker threads: reads and checks in one pool, writes in another, so that a
-broker which does not answer writes leaves reads alone. A write that comes to an instance which is not the
-primary goes to the primary as it came, and is seen by the next read here. While a primary that is gone is
-replaced, writes wait: what was not written is sent again.
+Calls that may take long run in worker threads: reads in one pool, comparisons in another, writes in a third,
+so that neither a broker which does not answer writes nor large schemas hold up reads. Comparisons, also those
+before a large schema is registered, take turns by host (turns.py). What waits is dropped when its client
+leaves; what runs ends then, when the service stops, and after its steps (schemas/effort.py).
+
+A write that comes to an instance which is not the primary goes to the primary as it came, and is seen by the
+next read here. While a primary that is gone is replaced, writes wait: what was not written is sent again.
 """
 
 import asyncio
@@ -13,6 +16,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
+from threading import Event
 from typing import Any, ParamSpec, TypeVar
 
 from starlette.requests import Request
@@ -22,15 +26,17 @@ from starlette.routing import Route
 from moldau.core.collector import full_collections
 from moldau.http.answers import json_answer
 from moldau.http.application import path_value, principal_of
-from moldau.http.bodies import parse_json, read_bytes
-from moldau.http.context import context_of
+from moldau.http.bodies import parse_json, read_bytes, text_bytes
+from moldau.http.context import CLIENT_HOST, CLIENT_IS_GONE, context_of
 from moldau.http.media_types import JSON, essence
 from moldau.http.problems import HttpProblem, plain_problem
 from moldau.http.rights import Kind, Operation, Rights
 from moldau.registry.forwarding import Interrupted, NotReached
 from moldau.registry.names import ANY_CONTEXT, normal_name, parse_context, parse_name, qualify
 from moldau.registry.problems import Code, NotPrimary, RegistryProblem
+from moldau.registry.routes.turns import Turns
 from moldau.registry.service import RegistryService
+from moldau.schemas.effort import Abandoned, Work, working
 
 log = logging.getLogger("moldau.registry")
 
@@ -41,6 +47,9 @@ V1_JSON = "application/vnd.schemaregistry.v1+json"
 OFFERED = (V1_JSON, "application/vnd.schemaregistry+json", JSON)
 _READ = frozenset((*OFFERED, "application/octet-stream", ""))
 _PARSED_INLINE_BYTES_MAX = 32 * 1024
+_COMPARED_FIRST_BYTES_MIN = 4 * 1024
+"""A registration of a schema this large is parsed and compared in its host's turn, before it is written."""
+_COMPARED_AT_ONCE = 2
 _VALUES_MAX = 50_000
 """Members and elements of a body, in which a schema is one text. With 10,000 references it has 40,000."""
 _PAGE = 1_000
@@ -66,12 +75,58 @@ class Calls:
     """So long a write is sent again while a primary that is gone is replaced; none of this was written."""
     schema_bytes_max: int = 1024 * 1024
     readers: Executor = field(default_factory=lambda: ThreadPoolExecutor(4, "registry-read"))
+    comparers: Executor = field(
+        default_factory=lambda: ThreadPoolExecutor(_COMPARED_AT_ONCE, "registry-compare")
+    )
     writers: Executor = field(default_factory=lambda: ThreadPoolExecutor(16, "registry-write"))
+    turns: Turns = field(default_factory=lambda: Turns(_COMPARED_AT_ONCE))
+    stopped: Event = field(default_factory=Event)
 
     async def read(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Call what may take long."""
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self.readers, lambda: call(*args, **kwargs))
+        """Call what may take long. ConnectionResetError: the client left while it waited for its turn."""
+        return await self._in_thread(self.readers, lambda: call(*args, **kwargs))
+
+    async def compare(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """As `find`, for work on a schema of the request, which may take seconds."""
+        try:
+            return await self._in_turn(lambda: call(*args, **kwargs))
+        except RegistryProblem as problem:
+            if problem.status != _NOT_FOUND or not await self.read(self.service.catch_up_after_miss):
+                raise
+        return await self._in_turn(lambda: call(*args, **kwargs))
+
+    async def compare_first(self, body: bytes, call: Callable[[], object]) -> None:
+        """Before a write: the part of its work that is parsing and comparing, if it is large."""
+        if len(body) >= _COMPARED_FIRST_BYTES_MIN and not self.is_read_only:
+            await self._in_turn(call)
+
+    async def _in_turn(self, call: Callable[[], T]) -> T:
+        async with self.turns.turn(CLIENT_HOST.get(), CLIENT_IS_GONE.get()):
+            return await self._in_thread(self.comparers, call)
+
+    async def _in_thread(self, pool: Executor, call: Callable[[], T]) -> T:
+        gone, stopped = CLIENT_IS_GONE.get(), self.stopped
+
+        def is_abandoned() -> bool:
+            return stopped.is_set() or gone()
+
+        def work() -> T:
+            if is_abandoned():
+                raise ConnectionResetError("the client has gone")
+            try:
+                with working(Work(is_abandoned)):
+                    return call()
+            except Abandoned:
+                raise ConnectionResetError("the client has gone") from None
+
+        return await asyncio.get_running_loop().run_in_executor(pool, work)
+
+    def close(self) -> None:
+        """End the threads: what waits for one is dropped, parsing and comparing ends at its next step."""
+        self.stopped.set()
+        self.turns.close()
+        for each in (self.readers, self.comparers, self.writers):
+            each.shutdown(wait=False, cancel_futures=True)
 
     async def find(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """As `read`, for one thing that another instance may just have written."""
@@ -94,7 +149,7 @@ class Calls:
         deadline = loop.time() + self.election_seconds
         while True:
             try:
-                return json_answer(request, await loop.run_in_executor(self.writers, call))
+                return json_answer(request, await self._in_thread(self.writers, call))
             except NotPrimary as elsewhere:
                 try:
                     response = await self.forward(elsewhere.url, request, body)
@@ -293,6 +348,7 @@ async def read_object(request: Request) -> tuple[bytes, dict[str, Any]]:
         raise HttpProblem(422, "The request's body must not be empty: it is a JSON object")
     depth_max = context_of(request).json_depth_max
     if len(body) > _PARSED_INLINE_BYTES_MAX:
+        context_of(request).hold(text_bytes(body))  # a schema is one text; other values are few
         with full_collections.paused():
             value = await asyncio.to_thread(parse_json, body, depth_max, values_max=_VALUES_MAX)
     else:

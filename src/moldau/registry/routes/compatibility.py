@@ -31,7 +31,7 @@ class CompatibilityRoutes:
         self._calls.check_references(request, subject, schema)
         version = path_value(request, "version") if "version" in request.path_params else None
         with self._calls.at_work(body):
-            found = await self._calls.find(
+            found = await self._calls.compare(
                 self._calls.service.compatibility,
                 subject,
                 version,

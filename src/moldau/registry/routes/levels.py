@@ -10,8 +10,9 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from moldau.http.answers import json_answer
+from moldau.http.destructive import check_delete, delete_flag
 from moldau.http.rights import Operation
-from moldau.registry.names import parse_name
+from moldau.registry.names import GLOBAL_CONTEXT, parse_name, qualify
 from moldau.registry.routes.calls import (
     Calls,
     both,
@@ -61,6 +62,7 @@ class LevelRoutes:
 
     async def delete_config(self, request: Request) -> Response:
         """DELETE /config[/{s}]."""
+        check_delete(request)
         subject = self._subject(request, Operation.CONFIGURE)
         return await self._calls.write(request, b"", lambda: self._service.delete_config(subject))
 
@@ -81,8 +83,9 @@ class LevelRoutes:
 
     async def delete_mode(self, request: Request) -> Response:
         """DELETE /mode[/{s}] [recursive]."""
+        check_delete(request, ("recursive",))
         subject = self._subject(request, Operation.CONFIGURE)
-        recursive = flag(request, "recursive")
+        recursive = delete_flag(request, "recursive")
         return await self._calls.write(
             request, b"", lambda: self._service.delete_mode(subject, recursive=recursive)
         )
@@ -94,6 +97,7 @@ class LevelRoutes:
         else:
             context = context_of_path(request)
             subject = None if context is None else in_context(context, "") or None
-        if subject is not None or operation is not Operation.READ:
-            self._calls.check(request, operation, subject)
+        for_all = subject is None or subject == qualify(GLOBAL_CONTEXT, "")
+        if not for_all or operation is not Operation.READ:
+            self._calls.check(request, operation, None if for_all else subject)
         return subject

@@ -9,9 +9,13 @@ from starlette.routing import Route
 import moldau
 from moldau.http.answers import json_answer
 from moldau.http.application import path_value
+from moldau.http.destructive import check_delete
+from moldau.http.problems import HttpProblem
 from moldau.http.rights import Operation
 from moldau.registry.names import parse_context, qualify
 from moldau.registry.routes.calls import Calls, both, paging
+
+_ALL_METHODS = ("GET", "POST", "PUT", "DELETE")
 
 
 class ServerRoutes:
@@ -30,6 +34,8 @@ class ServerRoutes:
         yield Route("/contexts/{context}", self.contexts, methods=["GET"])
         yield Route("/contexts/{context}", self.delete_context, methods=["DELETE"])
         yield from both("/exporters", self.nothing, "GET")
+        for prefix in ("", "/contexts/{context}"):
+            yield Route(prefix + "/dek-registry/{rest:path}", self.no_keys, methods=_ALL_METHODS)
         yield from both("/associations/resources/{namespace}/{name}", self.nothing, "GET")
 
     async def root(self, request: Request) -> Response:
@@ -61,10 +67,17 @@ class ServerRoutes:
 
     async def delete_context(self, request: Request) -> Response:
         """DELETE /contexts/{c}: only an empty one."""
+        check_delete(request)
         context = parse_context(path_value(request, "context"))
         self._calls.check(request, Operation.CONFIGURE, qualify(context, "") or None)
         response = await self._calls.write(request, b"", lambda: self._service.delete_context(context))
         return Response(status_code=204) if response.status_code == 200 else response
+
+    async def no_keys(self, request: Request) -> Response:
+        """The registry of data encryption keys. HttpProblem 501: a 404 would have clients make a key."""
+        raise HttpProblem(
+            501, "This registry keeps no data encryption keys: rules of type ENCRYPT cannot be used with it."
+        )
 
     async def nothing(self, request: Request) -> Response:
         """Exporters and associations: clients ask for them, and take an empty list for none."""

@@ -9,6 +9,7 @@ from starlette.routing import Route
 
 from moldau.http.answers import json_answer, json_list_answer, text_answer
 from moldau.http.application import path_value
+from moldau.http.destructive import check_delete, delete_flag
 from moldau.http.rights import Operation
 from moldau.registry.operations.registering import is_repeatable
 from moldau.registry.routes.calls import (
@@ -134,7 +135,7 @@ class SubjectRoutes:
         body, schema = await self._calls.read_schema(request)
         self._calls.check_references(request, subject, schema)
         with self._calls.at_work(body):
-            found = await self._calls.find(
+            found = await self._calls.compare(
                 self._service.look_up,
                 subject,
                 schema,
@@ -153,6 +154,9 @@ class SubjectRoutes:
         self._calls.check_references(request, subject, schema)
         normalize, wanted = flag(request, "normalize"), request.query_params.get("format", "")
         with self._calls.at_work(body):
+            await self._calls.compare_first(
+                body, lambda: self._service.check_registration(subject, schema, normalize=normalize)
+            )
             return await self._calls.write(
                 request,
                 body,
@@ -173,7 +177,8 @@ class SubjectRoutes:
 
     async def delete_subject(self, request: Request) -> Response:
         """DELETE /subjects/{s} [permanent]: the versions deleted."""
-        subject, permanent = subject_of(request), flag(request, "permanent")
+        check_delete(request, ("permanent",))
+        subject, permanent = subject_of(request), delete_flag(request, "permanent")
         self._calls.check(request, Operation.DELETE, subject)
         return await self._calls.write(
             request, b"", lambda: self._service.delete_subject(subject, permanent=permanent)
@@ -181,7 +186,8 @@ class SubjectRoutes:
 
     async def delete_version(self, request: Request) -> Response:
         """DELETE /subjects/{s}/versions/{v} [permanent]: the version deleted."""
-        subject, permanent = subject_of(request), flag(request, "permanent")
+        check_delete(request, ("permanent",))
+        subject, permanent = subject_of(request), delete_flag(request, "permanent")
         version = path_value(request, "version")
         self._calls.check(request, Operation.DELETE, subject)
         return await self._calls.write(

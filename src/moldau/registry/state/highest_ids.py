@@ -21,6 +21,8 @@ from moldau.registry.names import DEFAULT_CONTEXT
 from moldau.registry.state.records import Key, KeyType, Record, UnknownRecord, number
 
 MAX_IDS = "maxIds"
+IMPORTED_ID_MAX = 2**31 - 1 - 100_000_000
+"""An import may bring no higher id: what is above is for new schemas."""
 _PAGES = 64
 """One record holds some thousands of contexts."""
 
@@ -30,6 +32,7 @@ class HighestIds:
 
     def __init__(self) -> None:
         self._ids: dict[str, int] = {}
+        self._below_margin: dict[str, int] = {}
         self._contexts: dict[int, set[str]] = {}
         self._written: dict[int, dict[str, int]] = {}
 
@@ -39,6 +42,8 @@ class HighestIds:
         if known is None:
             self._contexts.setdefault(_page_of(context), set()).add(context)
         self._ids[context] = max(known or 0, schema_id)
+        if schema_id <= IMPORTED_ID_MAX:
+            self._below_margin[context] = max(self._below_margin.get(context, 0), schema_id)
 
     def replay(self, page: int, value: dict[str, Any] | None) -> None:
         """Take over the record of a page. UnknownRecord."""
@@ -53,6 +58,10 @@ class HighestIds:
     def get(self, context: str) -> int:
         """The highest id that was ever given in a context; 0 if none was."""
         return self._ids.get(context, 0)
+
+    def below_margin(self, context: str) -> int:
+        """The highest one that is known to have been given and that an import may bring; else 0."""
+        return self._below_margin.get(context, 0)
 
     def items(self) -> ItemsView[str, int]:
         """All, by context."""

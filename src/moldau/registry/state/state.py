@@ -29,6 +29,7 @@ from weakref import WeakValueDictionary
 from moldau.registry.names import (
     ANY_CONTEXT,
     DEFAULT_CONTEXT,
+    GLOBAL_CONTEXT,
     context_of,
     parse_name,
     qualified_like,
@@ -302,7 +303,9 @@ class State:
             return [name for name, each in found if each and is_live != all(v.deleted for v in each)]
 
     def matching(self, subject: str) -> list[str]:
-        """The subjects that a setting of `subject` stands for: itself, those of a context, or ("") all."""
+        """The subjects that a setting of `subject` stands for: itself, those of a context, or ("", and the
+        global context) all.
+        """
         with self._lock:
             return self._matching(subject)
 
@@ -312,6 +315,8 @@ class State:
         parsed = parse_name(subject)
         if parsed.subject:
             return [subject] if subject in self._subjects else []
+        if parsed.context == GLOBAL_CONTEXT:
+            return list(self._subjects)
         return list(self._names.get(parsed.context, ()))
 
     def has_subjects(self, subject: str, *, deleted: bool) -> bool:
@@ -361,6 +366,11 @@ class State:
         """The highest id that was ever given in a context; 0 if none was."""
         with self._lock:
             return self._highest_ids.get(context)
+
+    def max_id_below_margin(self, context: str) -> int:
+        """As `max_id`, without the ids that no import may bring any more."""
+        with self._lock:
+            return self._highest_ids.below_margin(context)
 
     def contexts(self) -> list[str]:
         """All contexts but the default one, sorted."""

@@ -37,6 +37,7 @@ from moldau.registry.topic.reader import TopicReader
 from moldau.registry.topic.rounds import Decision, Operation, next_round
 
 log = logging.getLogger(__name__)
+_INT32_MAX = 2**31 - 1
 _TRANSACTION_TIMEOUT_MS = 30_000
 _BATCH_BYTES = 256 * 1024
 _OVERHEAD_BYTES = 128
@@ -59,8 +60,12 @@ class TopicWriter:
         reader: TopicReader,
         message_bytes_max: int,
         on_deposed: Callable[[], None],
+        ids_resume_from: int = 0,
     ) -> None:
-        """`on_deposed` is called when another instance has taken over, which the election may not know."""
+        """`on_deposed` is called when another instance has taken over, which the election may not know;
+        `ids_resume_from`: where to go on in a context whose highest id was given; 0: nowhere.
+        """
+        self._ids_resume_from = ids_resume_from
         self._cluster = connect()
         self._topic, self._transactional_id = topic, transactional_id
         self._state, self._reader = state, reader
@@ -127,7 +132,11 @@ class TopicWriter:
             known = self._round_ids.get((context, body.guid_bytes))
         if known is not None:
             return known
-        new = max(self._state.max_id(context), self._given.get(context, 0)) + 1
+        given = self._given.get(context, 0)
+        new = max(self._state.max_id(context), given) + 1
+        if new > _INT32_MAX and self._ids_resume_from:
+            below = given if given < _INT32_MAX else 0
+            new = max(self._state.max_id_below_margin(context), below, self._ids_resume_from - 1) + 1
         self._given[context] = self._round_ids[context, body.guid_bytes] = new
         return new
 

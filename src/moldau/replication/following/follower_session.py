@@ -112,7 +112,11 @@ class FollowerSession:
                 current_leader_epoch=position.leader_epoch,
                 fetch_offset=position.offset,
                 last_fetched_epoch=log.latest_leader_epoch,
-                log_start_offset=log.log_start_offset,
+                log_start_offset=(
+                    log.log_start_offset
+                    if partition.log_start_saved is None
+                    else partition.log_start_saved[0]
+                ),
                 partition_max_bytes=limits.partition_bytes_max,
             )
         )

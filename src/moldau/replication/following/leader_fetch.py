@@ -49,6 +49,7 @@ from moldau.replication.replication_quota import ReplicationQuota
 from moldau.replication.role_outputs import FetchFrom
 
 if TYPE_CHECKING:
+    from moldau.log.log import Log
     from moldau.replication.partition import Partition
 
 log = logging.getLogger("moldau.replication")
@@ -113,6 +114,8 @@ class FetchParts:
     counts: FetchCounts
     quota: ReplicationQuota | None = None
     """Of throttled partitions."""
+    save_log_start: "Callable[[Log, Callable[[], None]], None]" = lambda log, done: done()
+    """Write down where a log begins, then call."""
 
 
 class LeaderFetch:
@@ -528,6 +531,23 @@ class LeaderFetch:
             followed.ready = True
             self._pause(followed)
 
+    def _save_log_start(self, followed: Followed, began_at: int) -> None:
+        """The leader has deleted records. It hears that they are deleted here, too, once a restart would find
+        it so: DeleteRecords is answered then.
+        """
+        partition, this = followed.partition, object()
+        before = partition.log_start_saved
+        partition.log_start_saved = (began_at if before is None else before[0], this)
+
+        def saved() -> None:
+            if partition.log_start_saved is None or partition.log_start_saved[1] is not this:
+                return  # a later one is being written down
+            partition.log_start_saved = None
+            if self._is_followed(followed) and followed.ready and not followed.paused and not self._closed:
+                self._ask_for(followed)
+
+        self._parts.save_log_start(partition.log, saved)
+
     async def _append(self, followed: Followed, row: PartitionData, slices: Slices) -> None:
         partition = followed.partition
         rest = memoryview(row.records or b"")
@@ -535,6 +555,7 @@ class LeaderFetch:
             position = followed.position
             followed.ready = False
             self._unsafe[followed] = None
+            began_at = partition.log.log_start_offset
             result = partition.append_as_follower(
                 rest,
                 position.leader_epoch,
@@ -545,6 +566,8 @@ class LeaderFetch:
             if isinstance(result, Refused):
                 self._pause(followed)
                 return
+            if partition.log.log_start_offset != began_at:
+                self._save_log_start(followed, began_at)
             self._parts.counts.bytes_fetched += result.size_bytes
             partition.stats.replication_bytes_in += result.size_bytes
             if partition.follower_throttled and self._parts.quota is not None:

@@ -159,10 +159,16 @@ class Producers:
         return await self.begin_shaped(topic, records, Delivered)
 
     async def begin_shaped(
-        self, topic: str, records: Sequence[Record], shape: Callable[[int, int, int | None], ShapeT]
+        self,
+        topic: str,
+        records: Sequence[Record],
+        shape: Callable[[int, int, int | None], ShapeT],
+        *,
+        freed: bool = False,
     ) -> asyncio.Future[list[ShapeT | KafkaProblem]]:
         """Write records; returns when all are queued for Kafka, with the future of their outcomes. `shape`
-        makes one of partition, offset and timestamp, in another thread.
+        makes one of partition, offset and timestamp, in another thread. `freed`: the list is emptied as its
+        records are queued, so that the outcomes take their place.
 
         Whoever begins one call after the other has returned writes in that order. KafkaProblem if none could
         even be tried: an unknown topic (UNKNOWN_TOPIC_OR_PARTITION), no room in time (REQUEST_TIMED_OUT).
@@ -196,7 +202,9 @@ class Producers:
                 outcomes.set_result(batch.outcomes)
 
         batch.all_done.add_done_callback(done)
-        await asyncio.shield(asyncio.ensure_future(self._send(producer, topic, records, batch, partitions)))
+        await asyncio.shield(
+            asyncio.ensure_future(self._send(producer, topic, records, batch, partitions, freed))
+        )
         return outcomes
 
     async def _send(
@@ -206,8 +214,11 @@ class Producers:
         records: Sequence[Record],
         batch: _Batch,
         partitions: int,
+        freed: bool,
     ) -> None:
         for index, record in enumerate(records):
+            if freed and isinstance(records, list):
+                records[index] = None
             partition = record[2]
             if partition is not None and not 0 <= partition < partitions:
                 batch.settle(index, _no_partition(topic, partition, partitions))

@@ -28,6 +28,7 @@ from confluent_kafka import (
 )
 
 from moldau.core.message_headers import message_headers
+from moldau.rest.byte_budget import ByteBudget
 from moldau.rest.kafka.client_settings import client_settings, create
 from moldau.rest.kafka.librdkafka_errors import problem_in, problem_of
 
@@ -47,9 +48,9 @@ _DEFAULTS: Mapping[str, Any] = {
     "group.id": "moldau-rest-readers",  # librdkafka wants one; nothing is committed
     "fetch.wait.max.ms": "500",
     "fetch.message.max.bytes": "262144",
-    "fetch.max.bytes": "2097152",
+    "fetch.max.bytes": "1048576",
     "queued.min.messages": "1000",
-    "queued.max.messages.kbytes": "1024",
+    "queued.max.messages.kbytes": "512",
     "fetch.queue.backoff.ms": "10",
     "log.connection.close": "false",
 }
@@ -59,6 +60,14 @@ _REQUIRED: Mapping[str, Any] = {
     "enable.partition.eof": "true",
     "auto.offset.reset": "earliest",  # retention may overtake a slow reader
 }
+
+
+AHEAD_BYTES = 1536 * 1024
+"""What a reader may fetch ahead: a queue and a response on top (`_DEFAULTS`). It counts while it is open."""
+READ_BYTES_MAX = 256 * 1024
+
+
+_MESSAGE_BYTES = 64
 
 
 class TooManyReaders(Exception):
@@ -94,9 +103,10 @@ class Reader:
         self._calling: asyncio.Future[list[Message]] | None = None
 
     async def next(self, records_max: int, wait_seconds: float) -> list[ReadRecord]:
-        """Some records; none if there are none for a while, or if an end was reached. KafkaProblem."""
+        """Some records, not many more than READ_BYTES_MAX; none if there are none for a while, or if an end
+        was reached. KafkaProblem."""
         self._calling = asyncio.get_running_loop().run_in_executor(
-            self._readers.pool, self._consumer.consume, records_max, wait_seconds
+            self._readers.pool, _consumed, self._consumer, records_max, wait_seconds
         )
         found = []
         for message in await asyncio.shield(self._calling):
@@ -128,9 +138,13 @@ class Reader:
 class Readers:
     """Opens readers; for one event loop."""
 
-    def __init__(self, settings: Mapping[str, str], readers_max: int = READERS_MAX) -> None:
-        """`settings` are a consumer's under Java's names. CredentialsError: they are wrong."""
+    def __init__(
+        self, settings: Mapping[str, str], readers_max: int = READERS_MAX, unsent: ByteBudget | None = None
+    ) -> None:
+        """`settings` are a consumer's under Java's names; `unsent` counts what readers hold.
+        CredentialsError: the settings are wrong."""
         self.readers_max = readers_max
+        self.unsent = ByteBudget(readers_max * 2 * AHEAD_BYTES) if unsent is None else unsent
         self.open_count = 0
         self.pool = ThreadPoolExecutor(readers_max + IDLE_KEPT, thread_name_prefix="rest-reader")
         self._settings = {**client_settings(settings, _DEFAULTS), **_REQUIRED}
@@ -139,7 +153,7 @@ class Readers:
 
     async def open(self, topic: str, positions: Mapping[int, int]) -> Reader:
         """A reader at these offsets, by partition. TooManyReaders, KafkaProblem."""
-        if self.open_count >= self.readers_max:
+        if self.open_count >= self.readers_max or not self.unsent.try_take(AHEAD_BYTES):
             raise TooManyReaders
         self.open_count += 1
         consumer = self._idle.pop() if self._idle else None
@@ -147,7 +161,7 @@ class Readers:
             loop = asyncio.get_running_loop()
             consumer = await loop.run_in_executor(self.pool, self._assigned, consumer, topic, dict(positions))
         except BaseException:
-            self.open_count -= 1
+            self._count_closed()
             raise
         return Reader(self, consumer, dict(positions))
 
@@ -165,7 +179,7 @@ class Readers:
 
     async def take_back(self, consumer: Consumer) -> None:
         """Keep or close the client of a reader that ended."""
-        self.open_count -= 1
+        self._count_closed()
         loop = asyncio.get_running_loop()
         if not self._closed and len(self._idle) < IDLE_KEPT:
             try:
@@ -177,6 +191,10 @@ class Readers:
                 return
         await loop.run_in_executor(self.pool, consumer.close)
 
+    def _count_closed(self) -> None:
+        self.open_count -= 1
+        self.unsent.give_back(AHEAD_BYTES)
+
     async def close(self) -> None:
         """Close the clients that are kept; open readers are closed by who has them."""
         self._closed = True
@@ -184,6 +202,28 @@ class Readers:
         loop = asyncio.get_running_loop()
         await asyncio.gather(*(loop.run_in_executor(self.pool, each.close) for each in idle))
         self.pool.shutdown(wait=False)
+
+
+def _consumed(consumer: Consumer, records_max: int, wait_seconds: float) -> list[Message]:
+    """Wait for a first message, and take what else is there. librdkafka fetches on while messages are taken:
+    a hundred of a megabyte each would be a hundred megabytes.
+    """
+    found = consumer.consume(1, wait_seconds)
+    largest = size_bytes = _size_of(found)
+    while found and len(found) < records_max and size_bytes < READ_BYTES_MAX:
+        more_max = max(1, (READ_BYTES_MAX - size_bytes) // (2 * largest + _MESSAGE_BYTES))
+        more = consumer.consume(min(records_max - len(found), more_max), 0)
+        if not more:
+            break
+        found += more
+        more_bytes = _size_of(more)
+        size_bytes += more_bytes
+        largest = max(largest, more_bytes // len(more))
+    return found
+
+
+def _size_of(messages: Sequence[Message]) -> int:
+    return sum(len(each) + len(each.key() or b"") for each in messages if each.error() is None)
 
 
 def _unassign(consumer: Consumer) -> None:

@@ -57,11 +57,14 @@ _TRUTHS = {"true": True, "false": False}
 class Instances:
     """For one event loop; `start` is called by the first instance."""
 
-    def __init__(self, settings: RestSettings, consumer: Mapping[str, str], schemas: Schemas) -> None:
-        """`consumer` are a consumer's settings under Java's names. CredentialsError."""
+    def __init__(
+        self, settings: RestSettings, consumer: Mapping[str, str], schemas: Schemas, unsent: ByteBudget
+    ) -> None:
+        """`consumer` are a consumer's settings under Java's names; `unsent` counts what responses hold.
+        CredentialsError."""
         self.settings = settings
         self.schemas = schemas
-        self.unsent = ByteBudget(settings.moldau_rest_responses_bytes_max)
+        self.unsent = unsent
         self._settings = client_settings(consumer, _DEFAULTS)
         self._prefetch = PrefetchShares(
             settings.moldau_rest_consumer_prefetch_bytes_max, settings.moldau_rest_consumer_instances_max

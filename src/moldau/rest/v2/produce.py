@@ -16,7 +16,7 @@ from starlette.responses import Response
 
 from moldau.http.answers import bytes_answer, media_type
 from moldau.http.application import path_value
-from moldau.http.bodies import read_bytes
+from moldau.http.bodies import parsed_bytes, read_bytes
 from moldau.http.context import context_of
 from moldau.http.problems import HttpProblem
 from moldau.http.rights import Kind, Operation
@@ -42,6 +42,8 @@ from moldau.rest.v2.service import V2Service
 
 _REQUEST_FIELDS = ("records", "key_schema", "key_schema_id", "value_schema", "value_schema_id")
 _RECORD_FIELDS = frozenset(("key", "value", "partition", "headers", "timestamp"))
+RECORD_HELD_BYTES = 190
+"""A record beside its text: the tuple, the objects of key and value; later, in their place, its outcome."""
 _SLICE_RECORDS = 200
 _FREED_RECORDS = 1_000
 _PARSED_INLINE_BYTES_MAX = 128 * 1024
@@ -77,7 +79,7 @@ async def _produce(service: V2Service, request: Request, partition: int | None) 
     try:
         if partition is not None and not await _has_partition(service, topic, partition):
             raise partition_not_found()
-        written = await service.producers.begin_shaped(topic, records, _delivered)
+        written = await service.producers.begin_shaped(topic, records, _delivered, freed=True)
         await _free(records)
         outcomes = await written
     except KafkaProblem as problem:
@@ -95,11 +97,15 @@ async def _read(
     is a burden for Python's garbage collector.
     """
     text = await read_bytes(request)
-    pieces = RecordPieces(text, context_of(request).json_depth_max)
+    context = context_of(request)
+    pieces = RecordPieces(text, context.json_depth_max)
     given: list[Any] = []
     records: list[Record] = []
     parsed = iter(pieces)
+    if plain is None or not pieces.is_cut:
+        context.hold(await _parsed_bytes(text))
     while (piece := await _next(parsed, len(text))) is not None:
+        context.hold(RECORD_HELD_BYTES * len(piece))
         if plain is None:
             given += piece
         else:
@@ -107,7 +113,14 @@ async def _read(
     body = fields.fields(pieces.fields, _REQUEST_FIELDS)
     if not given and not records:
         given = fields.items(body, "records")
+        context.hold(RECORD_HELD_BYTES * len(given))
     return body, given, records
+
+
+async def _parsed_bytes(body: bytes) -> int:
+    if len(body) <= _PARSED_INLINE_BYTES_MAX:
+        return 0  # of many small bodies few are parsed at a time
+    return await asyncio.to_thread(parsed_bytes, body)
 
 
 async def _next(pieces: Iterator[list[Any]], body_bytes: int) -> list[Any] | None:

@@ -36,7 +36,8 @@ _POLLED_RECORDS_MAX = 200
 _TURN_BYTES_MAX = 256 * 1024
 """What is made to JSON at a time: the event loop has its turn in between."""
 _FIRST_PAUSE_SECONDS = 0.001
-_RECORD_OVERHEAD_BYTES = 100
+_RECORD_OVERHEAD_BYTES = 170
+_TEXT_OVERHEAD_BYTES = 60
 _IGNORED = frozenset(
     {
         KafkaError._ALL_BROKERS_DOWN,
@@ -144,10 +145,11 @@ async def _take(instances: Instances, instance: Instance, wanted: ReadRequest, f
             break
         if batch and size_bytes + message_bytes > found.size_bytes + _TURN_BYTES_MAX:
             break
-        if not instances.unsent.try_take(message_bytes + _RECORD_OVERHEAD_BYTES):
+        held_bytes = _held_bytes(message_bytes)
+        if not instances.unsent.try_take(held_bytes):
             full = bool(found.texts or batch)
             break
-        found.held_bytes += message_bytes + _RECORD_OVERHEAD_BYTES
+        found.held_bytes += held_bytes
         size_bytes += message_bytes
         batch.append(message)
     if not batch:
@@ -164,12 +166,22 @@ async def _take(instances: Instances, instance: Instance, wanted: ReadRequest, f
         found.last[place] = offset_of(message)
         found.size_bytes += len(message.key() or b"") + len(message.value() or b"")
         found.texts.append(text)
+        expected_bytes = _held_bytes(len(message.key() or b"") + len(message.value() or b""))
+        more_bytes = len(text) + _TEXT_OVERHEAD_BYTES - expected_bytes
+        if more_bytes > 0:  # a schema's names of fields, headers, a long topic
+            instances.unsent.charge(more_bytes)
+            found.held_bytes += more_bytes
         found.text_bytes += len(text)
     if problem is not None:
         if not found.texts:
             raise problem
         return False
     return not full
+
+
+def _held_bytes(message_bytes: int) -> int:
+    """What the text of a record takes, where it is base64 with a short topic."""
+    return message_bytes * 4 // 3 + _RECORD_OVERHEAD_BYTES
 
 
 def _without_errors(polled: Sequence[Message]) -> list[Message]:

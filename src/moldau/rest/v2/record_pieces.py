@@ -36,10 +36,16 @@ class RecordPieces:
         """The body without its records, if it was cut: `records` is an empty list then."""
         self._body = body
         self._depth_max = depth_max
+        self._begun = self._head()
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether the body is parsed a piece at a time; else it is parsed whole."""
+        return self._begun[0] is not None
 
     def __iter__(self) -> Iterator[list[Any]]:
         """Lists of records, in order; none for a body that is not cut."""
-        head, position = self._head()
+        head, position = self._begun
         if head is None:
             self.fields = self._parsed(self._body)
             return

@@ -8,6 +8,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
+from moldau.http.destructive import check_delete
 from moldau.http.problems import plain_problem
 from moldau.rest.v2 import consumers, metadata, produce
 from moldau.rest.v2.service import V2Service
@@ -87,6 +88,8 @@ async def _blocked(service: V2Service, request: Request) -> Response:
 def _endpoint(service: V2Service, handlers: dict[str, Handler]) -> Callable[[Request], Awaitable[Response]]:
     async def endpoint(request: Request) -> Response:
         method = "GET" if request.method == "HEAD" else request.method
+        if method == "DELETE":
+            check_delete(request)
         return await handlers[method](service, request)
 
     return endpoint

@@ -12,6 +12,7 @@ from starlette.requests import Request
 from moldau.client.cluster import Cluster
 from moldau.http.context import context_of
 from moldau.http.rights import Kind, Operation, Rights
+from moldau.rest.byte_budget import ByteBudget
 from moldau.rest.kafka.admin.topics import Topic, describe_topics
 from moldau.rest.kafka.problem import KafkaProblem
 from moldau.rest.request_limits import RequestLimits, ServedOperations
@@ -44,15 +45,17 @@ class V2Service:
         rights: Rights,
         served: ServedOperations,
         limits: RequestLimits,
+        unsent: ByteBudget,
     ) -> None:
-        """`consumer` are the settings of consumers (`RestConfiguration.client`). CredentialsError."""
+        """`consumer` are the settings of consumers (`RestConfiguration.client`); `unsent` counts what
+        responses hold. CredentialsError."""
         self.settings = settings
         self.producers = producers
         self.schemas = schemas
         self.rights = rights
         self.served = served
         self.limits = limits
-        self.instances = Instances(settings, consumer, schemas)
+        self.instances = Instances(settings, consumer, schemas, unsent)
         self._admin = admin
         self._topics: asyncio.Future[list[Topic]] | None = None
         self._topics_asked_at = 0.0

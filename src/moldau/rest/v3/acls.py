@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from enum import IntEnum
 from functools import partial
 from typing import Any
@@ -34,6 +35,8 @@ _FILTER = tuple(
     for name in _FIELDS
 )
 _NOT_CREATED = ("UNKNOWN", "ANY", "MATCH")
+_ALWAYS_NAMED = tuple(_ENUMS)
+_DELETED = tuple(replace(each, required=each.name in _ALWAYS_NAMED) for each in _FILTER)
 
 
 @operation(
@@ -94,10 +97,10 @@ async def create_several(call: Call) -> Response:
     tag=_TAG,
     right=Right("configure", "cluster"),
     answers={200: "DeletedAcls"},
-    query=_FILTER,
+    query=_DELETED,
 )
 async def delete(call: Call) -> Response:
-    deleted = await call.ask(partial(delete_acls, wanted=_filter(call)))
+    deleted = await call.ask(partial(delete_acls, wanted=_deleted(call)))
     return call.answer({"data": [_acl_data(call, each) for each in deleted]})
 
 
@@ -109,6 +112,30 @@ def _filter(call: Call) -> AclRow:
         else:
             values[name] = call.query(name)
     return AclRow(**values)
+
+
+def _deleted(call: Call) -> AclRow:
+    """As `_filter`, but what is left out deletes nothing: the enums are always said, be it `any`, and a
+    filter that would match every ACL is refused. HttpProblem 400.
+    """
+    missing = [name for name in _ALWAYS_NAMED if call.query(name) is None]
+    if missing:
+        raise HttpProblem(
+            BAD_REQUEST,
+            f"{', '.join(missing)} must be given to delete ACLs ({missing[0]}=any matches all); "
+            "nothing was deleted.",
+        )
+    wanted = _filter(call)
+    if not any((wanted.resource_name, wanted.principal, wanted.host)) and all(
+        getattr(wanted, name) == _ENUMS[name][0]["ANY"]
+        for name in ("resource_type", "operation", "permission")
+    ):
+        raise HttpProblem(
+            BAD_REQUEST,
+            "This filter matches all ACLs: name a resource_type, resource_name, principal, host, operation "
+            "or permission; nothing was deleted.",
+        )
+    return wanted
 
 
 def _created(body: Mapping[str, Any]) -> AclRow:

@@ -12,9 +12,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from moldau.client.cluster import Cluster
+from moldau.core.compact_json import compact_json
 from moldau.http.answers import bytes_answer, json_answer, media_type
-from moldau.http.bodies import parse_json, read_bytes
-from moldau.http.context import context_of
+from moldau.http.bodies import parse_held, read_bytes
 from moldau.http.problems import HttpProblem
 from moldau.rest.kafka.problem import KafkaProblem
 from moldau.rest.v3.errors import INVALID_PAYLOAD, http_problem, not_found
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 ResultT = TypeVar("ResultT")
 RowT = TypeVar("RowT")
 
-_PARSED_INLINE_BYTES_MAX = 128 * 1024
 _ROWS_INLINE_MAX = 100
 
 
@@ -61,18 +60,12 @@ class Call:
     async def body(self) -> dict[str, Any]:
         """The request's body, a JSON object. HttpProblem 400, 42206."""
         text = await read_bytes(self.request)
-        value = await self._parsed(text) if text.strip() else None
+        value = await parse_held(self.request, text) if text.strip() else None
         if value is None:
             raise HttpProblem(INVALID_PAYLOAD, "Payload error. The request has no data.")
         if not isinstance(value, dict):
             raise HttpProblem(400, "The request's body is no JSON object.")
         return value
-
-    async def _parsed(self, text: bytes) -> Any:
-        depth_max = context_of(self.request).json_depth_max
-        if len(text) <= _PARSED_INLINE_BYTES_MAX:
-            return parse_json(text, depth_max)
-        return await asyncio.to_thread(parse_json, text, depth_max)
 
     def query(self, name: str) -> str | None:
         """A parameter of the query; None if it is absent or empty."""
@@ -114,4 +107,4 @@ class Call:
 
 
 def _list_body(head: bytes, rows: Sequence[RowT], make: Callable[[RowT], Mapping[str, Any]]) -> bytes:
-    return head[:-2] + b",".join(orjson.dumps(make(each)) for each in rows) + head[-2:]
+    return head[:-2] + b",".join(compact_json(make(each)) for each in rows) + head[-2:]

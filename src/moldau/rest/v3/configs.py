@@ -168,7 +168,7 @@ def _register(kind: _Kind) -> None:
         body="AlterConfigBatchRequestData",
     )
     async def alter(call: Call) -> Response:
-        body = await call.body()
+        body = fields.known(await call.body(), ("data", "validate_only"), "The request's body")
         return await _changed(call, kind, _changes(body, "data"), fields.flag(body, "validate_only"))
 
 
@@ -235,7 +235,7 @@ async def list_defaults(call: Call) -> Response:
     body="AlterMultipleTopicsConfigBatchRequestData",
 )
 async def alter_topics(call: Call) -> Response:
-    body = await call.body()
+    body = fields.known(await call.body(), ("data", "validate_only"), "The request's body")
     changes = {
         fields.text(each, "topic_name"): _changes(each, "configs") for each in fields.objects(body, "data")
     }
@@ -259,6 +259,7 @@ async def alter_topics(call: Call) -> Response:
 def _changes(body: Mapping[str, Any], name: str) -> dict[str, tuple[bool, str | None]]:
     changes = {}
     for each in fields.objects(body, name):
+        fields.known(each, ("name", "value", "operation"), "A change")
         how = (fields.optional_text(each, "operation") or "SET").upper()
         if how not in ("SET", "DELETE"):
             raise HttpProblem(400, f"operation must be SET or DELETE, and not {fields.shown(how)}.")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from moldau.http.problems import HttpProblem
@@ -51,6 +51,16 @@ def optional_number(data: Mapping[str, Any], name: str, least: int = -1, most: i
     if not least <= value <= most:
         raise HttpProblem(400, f"{name} must lie between {least} and {most}, and not be {value}.")
     return value
+
+
+def known(data: dict[str, Any], names: Sequence[str], what: str) -> dict[str, Any]:
+    """The object, which has no other fields: a misspelt validate_only would change what was to be tried."""
+    for name in data:
+        if name not in names:
+            raise HttpProblem(
+                400, f"{what} has a field {shown(name)} that is not known: there are {', '.join(names)}."
+            )
+    return data
 
 
 def flag(data: Mapping[str, Any], name: str) -> bool:

@@ -20,16 +20,16 @@ from contextlib import aclosing
 from functools import partial
 from typing import Any
 
-import orjson
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from moldau.core.compact_json import compact_json
 from moldau.http.answers import NOT_COMPRESSED
 from moldau.http.bodies import parse_shallow_json, pieces
 from moldau.http.context import context_of
 from moldau.http.problems import HttpProblem
 from moldau.rest.kafka.problem import KafkaProblem
-from moldau.rest.kafka.producing import RECORD_OVERHEAD_BYTES, Outcome, OutgoingRecord
+from moldau.rest.kafka.producing import Outcome, OutgoingRecord
 from moldau.rest.v3.call import Call
 from moldau.rest.v3.errors import INVALID_PAYLOAD, http_problem
 from moldau.rest.v3.json_stream import JsonSplitter
@@ -37,6 +37,8 @@ from moldau.rest.v3.operations import Right, operation
 from moldau.rest.v3.produced_record import ProducedRecord, read_record, report
 
 UNANSWERED_BYTES_MAX = 1024 * 1024
+_RECORD_HELD_BYTES = 700
+"""A record beside its text: what it was parsed to, what is queued, its outcome and its answer."""
 _GROUP_RECORDS_MAX = 200
 _SLICE_BYTES = 4 * 1024
 _INLINE_BYTES_MAX = 128 * 1024
@@ -154,7 +156,7 @@ class _Stream:
         self._account(self._splitter.unfinished_bytes - held)
         for start in range(0, len(texts), _GROUP_RECORDS_MAX):
             part = texts[start : start + _GROUP_RECORDS_MAX]
-            size_bytes = sum(map(len, part)) + RECORD_OVERHEAD_BYTES * len(part)
+            size_bytes = sum(map(len, part)) + _RECORD_HELD_BYTES * len(part)
             await self._room_for(size_bytes)
             self._hold(size_bytes)
             await self._write(part, size_bytes)
@@ -197,7 +199,7 @@ class _Stream:
         written = iter(outcomes)
         parts = []
         for each in entries:
-            parts.append(orjson.dumps(self._answer(each, written)))
+            parts.append(compact_json(self._answer(each, written)))
             parts.append(_SEPARATOR)
         return b"".join(parts)
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
+from moldau.core.compact_json import compact_json
 from moldau.http.problems import HttpProblem
 from moldau.rest.embedded import BadData, Format, format_of, json_text, to_json_text
 from moldau.rest.kafka.reading import ReadRecord
@@ -79,7 +80,7 @@ class RecordShower:
         ]
         parts["key"] = self._part(record, record.key, self._key_format, is_key=True)
         parts["value"] = self._part(record, record.value, self._value_format, is_key=False)
-        return orjson.dumps(parts)
+        return compact_json(parts)
 
     def _part(self, record: ReadRecord, data: bytes | None, wanted: str, *, is_key: bool) -> Any:
         if data is None:

@@ -50,6 +50,10 @@ _WAIT_MS_MAX = 30_000
 _POLL_SECONDS = 1.0
 _RECORDS_AT_ONCE = 100
 _ALIVE_SECONDS = 15.0
+_ROOM_SECONDS = 30.0
+_WHILE_MADE = 4
+"""A record, its text (base64 takes a third more) and the event that is made of it are there at once."""
+_PIECE_BYTES = 64 * 1024
 _LOOK_SECONDS = 5.0
 _RETRY_MS = 3_000
 _ID_BYTES_MAX = 12 * 1024
@@ -194,6 +198,7 @@ async def _page(
         "records",
         query={**query, "from": await asyncio.to_thread(positions_text, dict(reader.positions))},
     )
+    context.hold(size_bytes)  # the response and its parts are there at once
     metadata = orjson.dumps({"self": url, "next": following})
     body = b'{"kind":"KafkaRecordList","metadata":' + metadata + b',"data":[' + b",".join(texts) + b"]}"
     return bytes_answer(body, "application/json")
@@ -250,17 +255,41 @@ class _Tail(Response):
             positions = dict(self._reader.positions)
             records = await self._reader.next(most, _POLL_SECONDS)
             if records:
-                await _part(send, await self._events(records, positions))
+                count = len(records)
+                await self._send_events(send, records, positions)
                 alive = looked = loop.time()
                 if self._left is not None:
-                    self._left -= len(records)
+                    self._left -= count
                 continue
+            del records
             if loop.time() - looked >= _LOOK_SECONDS:
                 await self._check_topic()
                 looked = loop.time()
             if loop.time() - alive >= _ALIVE_SECONDS:
                 await _part(send, b": nothing new\n\n")  # so that a client that has gone is noticed
                 alive = loop.time()
+
+    async def _send_events(self, send: Send, records: list[ReadRecord], positions: dict[int, int]) -> None:
+        """Send records, counted against what responses hold; empties the list. HttpProblem 503 if there is no
+        room for long: clients that read nothing have it.
+        """
+        budget = self._call.service.readers.unsent
+        held_bytes = _WHILE_MADE * sum(each.size_bytes for each in records)
+        try:
+            await budget.take(held_bytes, _ROOM_SECONDS)
+        except TimeoutError:
+            raise HttpProblem(503, "The proxy has no memory left for responses: try again.") from None
+        try:
+            events = await self._events(records, positions)
+            records.clear()
+            budget.charge(len(events))
+            budget.give_back(held_bytes)
+            held_bytes = len(events)
+            view = memoryview(events)
+            for start in range(0, len(events), _PIECE_BYTES):
+                await _part(send, bytes(view[start : start + _PIECE_BYTES]))
+        finally:
+            budget.give_back(held_bytes)
 
     async def _check_topic(self) -> None:
         """A topic that was deleted has no records, and no error for a while. HttpProblem."""

@@ -15,6 +15,7 @@ from starlette.routing import Route
 
 from moldau.http.application import path_value
 from moldau.http.context import context_of
+from moldau.http.destructive import check_delete
 from moldau.http.media_types import essence
 from moldau.http.problems import HttpProblem, plain_problem
 from moldau.http.rights import Kind, Rights
@@ -103,6 +104,8 @@ class Service:
             self._check_right(found, call)
         if found.body is not None:
             _check_media_type(request)
+        if found.method == "DELETE":
+            check_delete(request, [each.name for each in found.query])
         if "cluster_id" in path:
             await self._check_cluster(path["cluster_id"])
         return await found.handler(call)

@@ -13,6 +13,7 @@ from collections.abc import Generator
 from typing import NamedTuple
 
 from moldau.schemas.avro.tree import NO_DEFAULT, AvroField, AvroType
+from moldau.schemas.effort import step
 from moldau.schemas.schema import Difference, TooComplex
 
 PAIRS_MAX = 200_000
@@ -115,6 +116,7 @@ class _Comparison:
 
     def _begin(self, pair: _Pair, stack: list[tuple[tuple[int, int], _Work]]) -> _Found | None:
         """What is known of a pair; else None, and its comparison is on the stack."""
+        step()
         key = (id(pair.reader), id(pair.writer))
         known = self._known.get(key)
         if known is not None:

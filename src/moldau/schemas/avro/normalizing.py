@@ -19,6 +19,7 @@ from typing import Any
 
 from moldau.schemas.avro.rules_new import Fits
 from moldau.schemas.avro.tree import NO_DEFAULT, AvroField, AvroType
+from moldau.schemas.effort import step
 
 _LOGICAL_BASES = {
     "date": ("int",),
@@ -50,6 +51,7 @@ class _Normalizer:
         self._fits = Fits()
 
     def type(self, type_: AvroType) -> AvroType:
+        step()
         if id(type_) in self._made:
             return self._made[id(type_)]
         found = replace(type_, properties=_properties(type_))

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from moldau.schemas.avro.tree import NO_DEFAULT, PRIMITIVES, AvroField, AvroType, Name
+from moldau.schemas.effort import step
 from moldau.schemas.json_text import read, write
 from moldau.schemas.schema import InvalidSchema
 
@@ -52,6 +53,7 @@ class _Parser:
         return self._type(read(text, comments=True))
 
     def _type(self, node: Any) -> AvroType:
+        step()
         if isinstance(node, str):
             return self._named(node)
         if isinstance(node, list):

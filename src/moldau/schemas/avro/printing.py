@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from moldau.schemas.avro.tree import NAMED, NO_DEFAULT, AvroField, AvroType, Name
+from moldau.schemas.effort import step
 from moldau.schemas.json_text import quoted, write
 
 
@@ -29,6 +30,7 @@ class _Printer:
         self._space: str | None = None
 
     def add_type(self, type_: AvroType) -> None:
+        step()
         if type_.kind == "union":
             self._list(type_.branches)
         elif type_.kind in NAMED:

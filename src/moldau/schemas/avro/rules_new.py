@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from moldau.schemas.avro.tree import NO_DEFAULT, AvroType, all_types
+from moldau.schemas.effort import step
 from moldau.schemas.json_text import write
 from moldau.schemas.schema import InvalidSchema, TooComplex
 
@@ -42,6 +43,7 @@ class Fits:
         self._count = 0
 
     def __call__(self, type_: AvroType, value: Any) -> bool:
+        step()
         self._count += 1
         if self._count > TRIALS_MAX:
             raise TooComplex(f"checking the defaults takes more than {TRIALS_MAX} steps")

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 
+from moldau.schemas.effort import step
 from moldau.schemas.json_schema.changes import Change, Changes, Found, Nested, Pair, Work
 from moldau.schemas.json_schema.nodes import (
     AnyNode,
@@ -127,6 +128,7 @@ class _Comparison:
 
     def _begin(self, pair: Pair, stack: list[tuple[_Key, Work]]) -> Found | None:
         """What is known of a pair; else None, and its comparison is on the stack."""
+        step()
         old, new = _target(pair.old), _target(pair.new)
         # Identities are keys: the nodes stay alive as long as their schemas.
         key = (id(old), id(new))

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any, NamedTuple
 
+from moldau.schemas.effort import step
 from moldau.schemas.json_schema.nodes import (
     NO_DEFAULT,
     AnyNode,
@@ -119,6 +120,7 @@ class _Loader:
         return root
 
     def _load(self, part: Any, base: str) -> Node:
+        step()
         self._count += 1
         if self._count > NODES_MAX:
             raise TooComplex(f"the schema has more than {NODES_MAX} parts")

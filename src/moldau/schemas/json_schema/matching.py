@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from moldau.schemas.effort import step
+
 
 def largest_matching(edges: Mapping[int, Sequence[int]]) -> dict[int, int]:
     """Left -> right, for as many of the left as can have one of their own. `edges`: whom each may have.
@@ -23,6 +25,7 @@ def _augment(start: int, edges: Mapping[int, Sequence[int]], left_of: dict[int, 
     """Right -> the left that it was reached from."""
     waiting = [start]
     for left in waiting:
+        step()
         for right in edges[left]:
             if right in reached_from:
                 continue

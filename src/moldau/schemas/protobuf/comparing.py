@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple, Protocol
 
+from moldau.schemas.effort import step
 from moldau.schemas.protobuf.elements import SCALARS, Enum, Field, File, Message, OneOf, map_types
 from moldau.schemas.protobuf.scopes import Scope, TypeInfo, Types, types_of
 from moldau.schemas.schema import Difference, InvalidSchema, Reference
@@ -40,6 +41,8 @@ _SENTENCES: Mapping[str, str] = {
     "not match its kind in the {{writer}} schema",
     "FIELD_NAMED_TYPE_CHANGED": "The type of a MESSAGE field at path '{path}' in the {{reader}} schema does "
     "not match its type in the {{writer}} schema",
+    "FIELD_NUMERIC_LABEL_CHANGED": "The label for a NUMERIC field at path '{path}' in the {{reader}} schema "
+    "does not match its label in the {{writer}} schema",
     "REQUIRED_FIELD_ADDED": "A required field  at path '{path}' in the {{reader}} schema is missing in the "
     "{{writer}} schema",
     "REQUIRED_FIELD_REMOVED": "The {{reader}} schema is missing a required field at path: '{path}' in "
@@ -172,6 +175,7 @@ class _Comparison:
 
     def message(self, old: Message, new: Message, place: _Place) -> None:
         """Compare two messages; what was found before is told again, a pair that is under way is left out."""
+        step()
         pair = (id(old), id(new))
         if pair in self._compared:
             for kind, path in self._compared[pair] or ():
@@ -202,6 +206,7 @@ class _Comparison:
                 self.add("ONEOF_ADDED", (*path, name))
 
     def _field(self, tag: int, before: _Members, after: _Members, place: _Place) -> None:
+        step()
         old, new = before.fields.get(tag), after.fields.get(tag)
         old_one_of, new_one_of = before.one_of_by_tag.get(tag), after.one_of_by_tag.get(tag)
         path = (*place.scope, str(tag))
@@ -222,9 +227,15 @@ class _Comparison:
                 self.add("ONEOF_FIELD_MOVED_TO_TOP_LEVEL", path)
             if old.name != new.name:
                 self.add("FIELD_NAME_CHANGED", path)
-            self._type(old.type, new.type, place, path)
+            labels = (old.label, new.label) if old.label and new.label else None
+            self._type(old.type, new.type, place, path, labels)
 
-    def _type(self, old: str, new: str, place: _Place, path: Scope) -> None:
+    def _type(
+        self, old: str, new: str, place: _Place, path: Scope, labels: tuple[str, str] | None = None
+    ) -> None:
+        """`labels` where both fields have one that is written out: as in Confluent's registry, a field of
+        proto3 without any is not compared with one that is repeated.
+        """
         old_info = self._old.find(old, place.scope, place.old_package) if _is_named(old) else None
         new_info = self._new.find(new, place.scope, place.new_package) if _is_named(new) else None
         old_map = map_types(old) or (old_info.map_types if old_info else None)
@@ -236,8 +247,13 @@ class _Comparison:
             self._type(old_map[0], new_map[0], place, path)
             self._type(old_map[1], new_map[1], place, path)
         elif old_kind == "scalar":
-            if _scalar_kind(old, old_info) != _scalar_kind(new, new_info):
+            kind = _scalar_kind(old, old_info)
+            if kind != _scalar_kind(new, new_info):
                 self.add("FIELD_SCALAR_KIND_CHANGED", path)
+            elif labels is not None and labels[0] != labels[1]:
+                # A repeated number may be packed, which a reader of single ones takes for another type.
+                numeric = "FIELD_NUMERIC_LABEL_CHANGED"
+                self.add("FIELD_STRING_OR_BYTES_LABEL_CHANGED" if kind == "text" else numeric, path)
         elif old_info is None or new_info is None:
             if old != new:
                 self.add("FIELD_NAMED_TYPE_CHANGED", path)

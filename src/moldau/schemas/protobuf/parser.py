@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from moldau.schemas.effort import step
 from moldau.schemas.protobuf.elements import (
     TAG_MAX,
     Enum,
@@ -127,6 +128,7 @@ class _Parser:
         return message
 
     def _in_message(self, message: Message) -> None:
+        step()
         reader = self._reader
         word = reader.word()
         if word == "message":

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from moldau.schemas.effort import step
 from moldau.schemas.protobuf.elements import (
     SCALARS,
     TAG_MAX,
@@ -184,6 +185,7 @@ class Printer:
                 self._enum(element)
 
     def _message(self, message: Message) -> None:
+        step()
         self.enter(message.name)
         self._open(f"message {message.name} {{")
         sections = 0

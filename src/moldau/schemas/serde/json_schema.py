@@ -3,7 +3,8 @@
 Patterns run on RE2, in time linear to the text: the `re` of Python can be made to hang by a schema. A pattern
 that RE2 does not know (look-around, back references) makes its schema unusable for writing, with a sentence.
 References are found among the registered ones only; nothing is fetched. Definitions that use definitions
-twice can ask for any number of checks of one value; after STEPS_MAX the value is refused.
+twice can ask for any number of checks of one value; after STEPS_MAX the value is refused. The values of one
+request share them (`Checking`), and end with it.
 """
 
 from __future__ import annotations
@@ -14,11 +15,13 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any
 
+from moldau.schemas.effort import Abandoned
 from moldau.schemas.schema import JsonValue, ParsedSchema
 from moldau.schemas.serde import SerdeError
 
 STEPS_MAX = 1_000_000
 """Keywords that are checked for one value: ten seconds of work."""
+_ASKED_EVERY = 256
 _PATTERNS_KEPT = 200
 _PATTERN_BYTES_MAX = 1 << 20
 
@@ -33,7 +36,8 @@ class JsonSchemaSerde:
 
     def from_json(self, value: JsonValue) -> bytes:
         """Return JSON text of a value that fits the schema. SerdeError."""
-        _steps.left = STEPS_MAX
+        if _steps.checking is None:
+            _steps.left = STEPS_MAX
         try:
             problem = next(self._validator.iter_errors(value), None)
         except RecursionError:
@@ -123,7 +127,27 @@ def _safe(base: Any) -> Any:
     return safe
 
 
-_steps = threading.local()
+class _Steps(threading.local):
+    left = STEPS_MAX
+    checking: Checking | None = None
+
+
+_steps = _Steps()
+
+
+class Checking:
+    """What goes around work on the values of one request, in the thread that does it: together they take at
+    most STEPS_MAX. Abandoned is raised where `is_abandoned` says so, which is asked now and then.
+    """
+
+    def __init__(self, is_abandoned: Callable[[], bool]) -> None:
+        self.is_abandoned = is_abandoned
+
+    def __enter__(self) -> None:
+        _steps.left, _steps.checking = STEPS_MAX, self
+
+    def __exit__(self, *failure: object) -> None:
+        _steps.checking = None
 
 
 def _counted(check: Callable[..., Any]) -> Callable[..., Any]:
@@ -131,6 +155,8 @@ def _counted(check: Callable[..., Any]) -> Callable[..., Any]:
         _steps.left -= 1
         if _steps.left < 0:
             raise SerdeError(f"checking the value takes more than {STEPS_MAX} steps")
+        if _steps.left % _ASKED_EVERY == 0 and _steps.checking is not None and _steps.checking.is_abandoned():
+            raise Abandoned
         return check(validator, value, instance, schema)
 
     return counted

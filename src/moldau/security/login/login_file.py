@@ -15,6 +15,7 @@ from moldau.core.settings.sources import StaticSettings
 from moldau.credentials.errors import CredentialsError
 from moldau.credentials.jaas import MODULES
 from moldau.credentials.login_file import OPTION, VARIABLE, LoginFile, login_file
+from moldau.metadata.zookeeper.options import sasl_login
 
 ZOOKEEPER_LOGIN = "moldau.zookeeper.sasl.jaas.config"
 
@@ -34,6 +35,11 @@ def with_login_file(static: StaticSettings, environment: Mapping[str, str]) -> S
     texts = {**of_listeners, **static.texts}
     of_zookeeper = found.sections.get(found.zookeeper_section or "", ())
     if of_zookeeper and ZOOKEEPER_LOGIN not in static.texts and broker.zookeeper_connect:
+        section = (
+            f"the section {found.zookeeper_section} of the file of logins {found.path} (the login at "
+            "ZooKeeper, left out with -Dzookeeper.sasl.client=false)"
+        )
+        sasl_login(of_zookeeper[0].text, VARIABLE, section)  # what is wrong is told by its place
         texts[ZOOKEEPER_LOGIN] = of_zookeeper[0].text
         broker = broker.replace(moldau_zookeeper_sasl_jaas_config=texts[ZOOKEEPER_LOGIN])
     return StaticSettings(broker, texts, static.warnings)

@@ -258,3 +258,15 @@ def test_a_complete_record_that_cannot_be_written_is_tried_again(world: World) -
     world.advance(5000)
     assert world.state() == "CompleteCommit"
     assert world.coordinator.pending_markers() == (0, 0, 0, 0)
+
+
+def test_after_a_change_of_the_metadata_the_pauses_are_short_again(world: World) -> None:
+    """The new leader is named, but refuses for a moment, because it hears of that later than this broker."""
+    identity = world.begin()
+    world.markers.refuse["beer", 1] = deque([ErrorCode.NOT_LEADER_OR_FOLLOWER] * 10_000)
+    world.end(identity, True)
+    world.advance(60_000)
+    world.markers.refuse["beer", 1] = deque([ErrorCode.NOT_LEADER_OR_FOLLOWER] * 2)
+    world.delete_topic("wine")
+    world.advance(1_000)
+    assert world.state() == "CompleteCommit"

@@ -166,3 +166,18 @@ def test_a_tombstone_that_cannot_be_written_leaves_the_id() -> None:
         assert list(world.shard.transactions) == []
     finally:
         world.close()
+
+
+def test_an_overdue_transaction_is_aborted_at_the_next_look_and_may_be_committed_until_then() -> None:
+    """As in Kafka, where clients' tests with timeouts of 100 ms rely on it."""
+    world = World(transaction_abort_timed_out_transaction_cleanup_interval_ms=10_000)
+    world.advance(3_000)  # between two looks
+    identity = world.begin()
+    start_ms = world.clock.now_ms()
+    look_ms = -(-(start_ms + 60_000) // 10_000) * 10_000
+    world.advance(look_ms - start_ms - 1)
+    assert world.state() == "Ongoing"
+    assert world.verify(identity, [("wine", 0)], add=True) == ErrorCode.NONE
+    world.advance(1)
+    assert world.state() == "CompleteAbort"
+    world.close()

@@ -196,7 +196,8 @@ class World:
         self.transaction_version = transaction_version
         self.completion_wait_ms = completion_wait_ms
         self.leader_epoch = 0
-        self.settings = BrokerSettings(**settings)
+        exact = {"transaction_abort_timed_out_transaction_cleanup_interval_ms": 1}
+        self.settings = BrokerSettings(**{**exact, **settings})
         self.image = Image()
         fresh = PartitionState.fresh((0,))
         state = PartitionState.fresh(replicas)
