@@ -2,6 +2,7 @@
 #
 #   make demo     a broker, 336,776 real records through it and two Spark flows, a check of it all, and a plot
 #   make test     everything that must hold before a change is taken
+#                 (make test-times: what the last one spent its time on, the slowest 20 tests, folders, files, groups)
 #   make torture  kill -9 in a loop, for MINUTES=10 or ROUNDS=n, from SEED=n; one SCENARIO= if named,
 #                 with one DURABILITY=os or group
 #
@@ -16,7 +17,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 BUILT_FROM := pyproject.toml setup.py $(shell find src -name '*.c')
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test torture planted-faults tools check format clean dist docs
+.PHONY: help demo test test-times torture planted-faults tools check format clean dist docs
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -25,7 +26,11 @@ demo: $(VENV)/.installed-demo
 	@$(BIN)/moldau demo
 
 test: $(VENV)/.installed-dev tools check
-	$(BIN)/pytest -n 2 --dist loadgroup -rs
+	MOLDAU_TEST_TIMES=build/test-times.json $(BIN)/pytest -n 2 --dist loadgroup -rs
+
+# Reads what make test wrote when it ended; nothing is run.
+test-times: $(VENV)/.made
+	@$(BIN)/python tests/run_times.py
 
 # The long form of tests/torture: a broker and its clients are killed at random; what was promised must be there.
 torture: $(VENV)/.installed-dev

@@ -1,10 +1,12 @@
 """What tests of several folders share."""
 
 import os
+from typing import TYPE_CHECKING, Any
 
+import hung_tests
 import pytest
+import run_times
 from hung_tests import (  # noqa: F401  (hooks)
-    pytest_configure,
     pytest_exception_interact,
     pytest_runtest_protocol,
     pytest_sessionfinish,
@@ -13,6 +15,9 @@ from hypothesis import HealthCheck, settings
 
 from moldau.log.compaction import kernel
 
+if TYPE_CHECKING:
+    from run_order import LongestFirst
+
 # A busy machine is slow, not wrong: by itself Hypothesis fails an example that takes 200 ms.
 _PATIENT = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
 # The same examples in every run, so that a change is judged by what it changed; new ones are looked for with
@@ -20,6 +25,21 @@ _PATIENT = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
 settings.register_profile("same", derandomize=True, database=None, **_PATIENT)
 settings.register_profile("new", **_PATIENT)
 settings.load_profile("new" if os.environ.get("MOLDAU_NEW_EXAMPLES") else "same")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    hung_tests.pytest_configure(config)
+    run_times.record_times(config)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> "LongestFirst | None":
+    """`--dist loadgroup` deals groups and files, the longest first; anything else is left to pytest-xdist."""
+    if config.getvalue("dist") != "loadgroup":
+        return None
+    from run_order import LongestFirst
+
+    return LongestFirst(config, log)
 
 
 @pytest.fixture(params=("python", "compiled"))
