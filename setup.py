@@ -10,11 +10,11 @@ from setuptools import Extension, setup
 
 KERNELS = (
     "moldau.client._columns",
-    "moldau.log.compaction._kernel",
-    "moldau.protocol._repeat",
-    "moldau.records._headers",
-    "moldau.records._usual",
-    "moldau.records._walk",
+    "moldau.broker.log.compaction._kernel",
+    "moldau.common.protocol._repeat",
+    "moldau.common.records._headers",
+    "moldau.common.records._usual",
+    "moldau.common.records._walk",
     "moldau.schemas.columns._decode",
     "moldau.schemas.columns._encode",
 )

@@ -16,10 +16,10 @@ from itertools import pairwise
 from pathlib import Path
 
 from bench.figures.compaction import UPDATES_A_KEY, VALUE_BYTES, _batch
-from moldau.core.files import OsFiles
-from moldau.log.compaction.clean import clean
-from moldau.log.compaction.job import CleanJob, Source, Statistics
-from moldau.log.compaction.kernel import ENVIRONMENT, kernel_name
+from moldau.broker.log.compaction.clean import clean
+from moldau.broker.log.compaction.job import CleanJob, Source, Statistics
+from moldau.broker.log.compaction.kernel import ENVIRONMENT, kernel_name
+from moldau.common.core.files import OsFiles
 
 UPDATES = 1_000_000
 SINGLE_UPDATES = 200_000

@@ -14,17 +14,17 @@ import tempfile
 import time
 from collections.abc import Callable
 
-from moldau.core.settings.sources import from_texts
-from moldau.handlers.produce_repeat import RepeatedProduce
-from moldau.node import Node
-from moldau.protocol import hot_fetch, hot_produce
-from moldau.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from moldau.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from moldau.records.builder import build_batch
-from moldau.records.record import Record
-from moldau.server.connection import Connection
-from moldau.server.dispatch import Dispatch
-from moldau.server.frame_buffer import shared_view
+from moldau.broker.handlers.apis.produce.produce_repeat import RepeatedProduce
+from moldau.broker.node import Node
+from moldau.broker.server.connection import Connection
+from moldau.broker.server.dispatch import Dispatch
+from moldau.broker.server.frame_buffer import shared_view
+from moldau.common.protocol import hot_fetch, hot_produce
+from moldau.common.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from moldau.common.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from moldau.common.records.builder import build_batch
+from moldau.common.records.record import Record
+from moldau.common.settings.sources import from_texts
 
 TOPIC = "bench"
 CONNECTIONS = 100

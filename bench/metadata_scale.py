@@ -15,11 +15,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
-from moldau.controller.membership import brokers_changed, default_rules
-from moldau.metadata.changes import BrokerRegistered, Change, ClusterCreated, TopicCreated, replay
-from moldau.metadata.image import EMPTY_IMAGE, Image, PartitionState
-from moldau.metadata.store import Registration
-from moldau.metadata.zookeeper.payload import decode_snapshot, encode_snapshot, entry_in_slices
+from moldau.broker.controller.membership import brokers_changed, default_rules
+from moldau.broker.metadata.changes import BrokerRegistered, Change, ClusterCreated, TopicCreated, replay
+from moldau.broker.metadata.image import EMPTY_IMAGE, Image, PartitionState
+from moldau.broker.metadata.store import Registration
+from moldau.broker.metadata.zookeeper.payload import decode_snapshot, encode_snapshot, entry_in_slices
 
 R = TypeVar("R")
 REPLICAS = 3

@@ -18,13 +18,14 @@ from types import SimpleNamespace
 from typing import Any
 
 from bench.hot_path import _NoSocket, best_us, produce_frame, reference
-from moldau.core.settings.sources import from_texts
-from moldau.metadata.image import BrokerState, PartitionState
-from moldau.node import Node
-from moldau.peers.broker_peers import BrokerPeers
-from moldau.protocol.frames import has_tagged_response_header
-from moldau.protocol.messages.api_versions import ApiVersion, ApiVersionsResponse
-from moldau.protocol.messages.fetch import (
+from moldau.broker.metadata.image import BrokerState, PartitionState
+from moldau.broker.node import Node
+from moldau.broker.peers.broker_peers import BrokerPeers
+from moldau.broker.server.connection import Connection
+from moldau.broker.server.dispatch import Dispatch
+from moldau.common.protocol.frames import has_tagged_response_header
+from moldau.common.protocol.messages.api_versions import ApiVersion, ApiVersionsResponse
+from moldau.common.protocol.messages.fetch import (
     FetchableTopicResponse,
     FetchPartition,
     FetchRequest,
@@ -33,10 +34,9 @@ from moldau.protocol.messages.fetch import (
     PartitionData,
     ReplicaState,
 )
-from moldau.records.builder import build_batch
-from moldau.records.record import Record
-from moldau.server.connection import Connection
-from moldau.server.dispatch import Dispatch
+from moldau.common.records.builder import build_batch
+from moldau.common.records.record import Record
+from moldau.common.settings.sources import from_texts
 
 TOPIC = "bench"
 FOLLOWERS = (2, 3)

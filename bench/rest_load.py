@@ -44,9 +44,9 @@ class Proxy:
 
 
 def _serve(bootstrap_servers: str) -> None:
-    from moldau.http.server import HttpServer, run_until_signal
-    from moldau.rest.app import serve_rest
-    from moldau.rest.settings import rest_configuration
+    from moldau.services.http.server import HttpServer, run_until_signal
+    from moldau.services.rest.app import serve_rest
+    from moldau.services.rest.settings import rest_configuration
 
     texts = {"bootstrap.servers": bootstrap_servers, "listeners": "http://127.0.0.1:0"}
     configuration, _ = rest_configuration(texts)

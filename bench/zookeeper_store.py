@@ -17,18 +17,18 @@ from statistics import quantiles
 
 from kazoo.client import KazooClient
 
-from moldau.core.clock import SystemClock
-from moldau.core.slow_lane import SlowLane
-from moldau.core.timers import LoopTimers
+from moldau.broker.metadata.changes import PartitionChanged, PartitionsChanged, TopicCreated, replay
+from moldau.broker.metadata.image import Image, PartitionState
+from moldau.broker.metadata.store import Entry, Event, Snapshot, VersionConflict
+from moldau.broker.metadata.zookeeper.layout import Layout
+from moldau.broker.metadata.zookeeper.log_reading import LogReader
+from moldau.broker.metadata.zookeeper.options import Options
+from moldau.broker.metadata.zookeeper.snapshots import Snapshots
+from moldau.broker.metadata.zookeeper.store import ZooKeeperStore
+from moldau.common.core.clock import SystemClock
+from moldau.common.core.slow_lane import SlowLane
+from moldau.common.core.timers import LoopTimers
 from moldau.ensemble import Ensemble
-from moldau.metadata.changes import PartitionChanged, PartitionsChanged, TopicCreated, replay
-from moldau.metadata.image import Image, PartitionState
-from moldau.metadata.store import Entry, Event, Snapshot, VersionConflict
-from moldau.metadata.zookeeper.layout import Layout
-from moldau.metadata.zookeeper.log_reading import LogReader
-from moldau.metadata.zookeeper.options import Options
-from moldau.metadata.zookeeper.snapshots import Snapshots
-from moldau.metadata.zookeeper.store import ZooKeeperStore
 
 ONE_STORE_APPENDS = 2_000
 TEN_STORES_SECONDS = 8.0

@@ -13,7 +13,7 @@ from hung_tests import (  # noqa: F401  (hooks)
 )
 from hypothesis import HealthCheck, settings
 
-from moldau.log.compaction import kernel
+from moldau.broker.log.compaction import kernel
 
 if TYPE_CHECKING:
     from run_order import LongestFirst

@@ -13,11 +13,11 @@ from typing import NamedTuple
 
 import cramjam
 
-from moldau.records import compression
-from moldau.records.batch import CRC_START, HEADER, HEADER_BYTES, LENGTH_OVERHEAD, POSITION, seal
-from moldau.records.builder import build_batch
-from moldau.records.compression import CODEC_NAMES, CODEC_NUMBERS
-from moldau.records.record import Record, encode_varint
+from moldau.common.records import compression
+from moldau.common.records.batch import CRC_START, HEADER, HEADER_BYTES, LENGTH_OVERHEAD, POSITION, seal
+from moldau.common.records.builder import build_batch
+from moldau.common.records.compression import CODEC_NAMES, CODEC_NUMBERS
+from moldau.common.records.record import Record, encode_varint
 
 ACCEPTED, UNKNOWN_SERVER_ERROR, MESSAGE_TOO_LARGE, INVALID_RECORD = 0, -1, 10, 87
 NOW_MS = 1_700_000_000_000

@@ -4,10 +4,10 @@ The run's own process writes the file that MOLDAU_TEST_TIMES names when the run 
 With pytest-xdist the reports of all workers arrive there. Times are wall clock: two workers on two cores
 slow one another, so compare runs of one machine.
 
-    {"wall_seconds": 1200.5, "tests": {"tests/unit/a/test_b.py::test_c": {
+    {"wall_seconds": 1200.5, "tests": {"tests/unit/test_pointers.py::test_x": {
         "seconds": [setup, call, teardown], "worker": "gw0", "group": "spark", "ended": 17.5}}}
 
-`ended` counts from the start of the run. `test_order.py` reads the same file to start what takes long first.
+`ended` counts from the start of the run. run_order.py reads the same file to start what takes long first.
 """
 
 from __future__ import annotations

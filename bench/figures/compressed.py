@@ -17,8 +17,8 @@ from bench.brokers import BrokerProcess
 from bench.client import Connection
 from bench.figures import Figure, Row, Start, Values
 from bench.load import stream_batches
-from moldau.records.builder import build_batch
-from moldau.records.record import Record
+from moldau.common.records.builder import build_batch
+from moldau.common.records.record import Record
 
 CODECS = ("none", "lz4", "snappy", "zstd", "gzip")
 SHAPES = {"small": (100, 100), "large": (1000, 1024)}

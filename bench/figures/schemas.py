@@ -111,9 +111,9 @@ def _with_numbers(columns: Any) -> Any:
 def _raw(values: list[bytes]) -> Callable[[], Any]:
     """Batches of the log to Arrow, as consumers with columns have it."""
     from moldau.client import arrow
-    from moldau.records.batch import BatchView
-    from moldau.records.builder import build_batch
-    from moldau.records.record import Record
+    from moldau.common.records.batch import BatchView
+    from moldau.common.records.builder import build_batch
+    from moldau.common.records.record import Record
 
     batches = []
     for first in range(0, len(values), 1000):

@@ -54,7 +54,7 @@ Command = Callable[[str, str, Sequence[str]], list[str]]
 
 def ours(name: str, main_class: str, words: Sequence[str]) -> list[str]:
     """The command line of a script that `moldau kafka-home` lays out."""
-    return [sys.executable, "-P", "-m", "moldau.cli.kafka", name, *words]
+    return [sys.executable, "-P", "-m", "moldau.tools.kafka", name, *words]
 
 
 def kafkas(name: str, main_class: str, words: Sequence[str]) -> list[str]:
@@ -80,7 +80,7 @@ def _starts(command: Command) -> Callable[[Start], Values]:
 
 
 def _is_served(name: str) -> bool:
-    from moldau.cli.kafka.tools import TOOLS
+    from moldau.tools.kafka.tools import TOOLS
 
     return name in TOOLS
 

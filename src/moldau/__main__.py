@@ -2,6 +2,6 @@
 
 import sys
 
-from moldau.cli.main import main
+from moldau.tools.main import main
 
 sys.exit(main())

@@ -22,7 +22,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from moldau.client.options import parse_options as check_client_options
-from moldau.core.patterns import PatternError, compile_pattern
+from moldau.common.core.patterns import PatternError, compile_pattern
 from pyspark_moldau.errors import OptionError
 from pyspark_moldau.offsets import EARLIEST, LATEST, parse_numbers, parse_partitions
 from pyspark_moldau.option_rows import BATCH, BOTH, STREAM, Row

@@ -25,7 +25,7 @@ from pyspark.sql.types import (
 from moldau.client.errors import ClientError
 from moldau.client.options import parse_options as parse_client_options
 from moldau.client.options import warn_without_effect
-from moldau.records.compression import CODEC_NUMBERS
+from moldau.common.records.compression import CODEC_NUMBERS
 from pyspark_moldau.errors import OptionError
 from pyspark_moldau.option_rows import BATCH, BOTH, Row
 from pyspark_moldau.options import stripped

@@ -22,7 +22,7 @@ from moldau.client.cluster import Cluster
 from moldau.client.encoder import encode_batches
 from moldau.client.partitioner import partitions_of_keys, runs_without_keys
 from moldau.client.sealing import EncodedBatch
-from moldau.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from moldau.common.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from pyspark_moldau.errors import SinkError
 from pyspark_moldau.schema_options import SchemaChoice
 from pyspark_moldau.sink_options import SinkOptions

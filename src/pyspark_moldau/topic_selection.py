@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from moldau.core.patterns import compile_pattern
+from moldau.common.core.patterns import compile_pattern
 from pyspark_moldau.offsets import LATEST, TopicPartition
 
 

@@ -25,14 +25,14 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "unit" / "coordinator"))
 from mixed_schedule import Schedule
 from mixed_script import SESSION_MS, MemoryPort, Script
 
-from moldau.metadata.image import Image, PartitionState, TopicState
-from moldau.protocol.declare import Message
-from moldau.protocol.errors import ErrorCode
-from moldau.protocol.frames import frame_request, has_tagged_response_header
-from moldau.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
-from moldau.protocol.messages.find_coordinator import FindCoordinatorRequest
-from moldau.protocol.messages.heartbeat import HeartbeatRequest
-from moldau.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from moldau.broker.metadata.image import Image, PartitionState, TopicState
+from moldau.common.protocol.declare import Message
+from moldau.common.protocol.errors import ErrorCode
+from moldau.common.protocol.frames import frame_request, has_tagged_response_header
+from moldau.common.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from moldau.common.protocol.messages.find_coordinator import FindCoordinatorRequest
+from moldau.common.protocol.messages.heartbeat import HeartbeatRequest
+from moldau.common.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 
 ANSWER_S = 10.0
 QUIET_S = 0.3

@@ -15,9 +15,9 @@ from client_model import Place, eventually
 from kio.schema.errors import ErrorCode
 from raw_client import RawClient, request_frame
 
-from moldau.protocol.messages.describe_transactions import DescribeTransactionsResponse
-from moldau.records.builder import build_batch
-from moldau.records.record import Record
+from moldau.common.protocol.messages.describe_transactions import DescribeTransactionsResponse
+from moldau.common.records.builder import build_batch
+from moldau.common.records.record import Record
 
 PRODUCE, FETCH, LIST_OFFSETS, OFFSET_FETCH, FIND_COORDINATOR = 0, 1, 2, 9, 10
 INIT_PRODUCER_ID, ADD_PARTITIONS, ADD_OFFSETS, END_TXN, WRITE_MARKERS, OFFSET_COMMIT = 22, 24, 25, 26, 27, 28

@@ -11,10 +11,10 @@ import sys
 import threading
 import time
 
-from moldau.registry.election.identity import Identity
-from moldau.registry.problems import NotPrimary, RegistryProblem
-from moldau.registry.service import RegistryService
-from moldau.registry.settings import parse_registry_settings
+from moldau.services.registry.election.identity import Identity
+from moldau.services.registry.problems import NotPrimary, RegistryProblem
+from moldau.services.registry.service import RegistryService
+from moldau.services.registry.settings import parse_registry_settings
 
 SESSION_TIMEOUT_MS = 1_500
 THREADS = 3

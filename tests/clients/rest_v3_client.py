@@ -14,12 +14,12 @@ from jsonschema import Draft202012Validator
 
 # Routes are loaded here and not first in a server's thread: two threads that compile modules at a time can
 # fail in Python 3.11 ("AST constructor recursion depth mismatch").
-import moldau.rest.v2.routes
-import moldau.rest.v3.routes  # noqa: F401
-from moldau.http.server import ServerThread
-from moldau.rest.app import serve_rest
-from moldau.rest.openapi.document import document
-from moldau.rest.settings import rest_configuration
+import moldau.services.rest.v2.routes
+import moldau.services.rest.v3.routes  # noqa: F401
+from moldau.services.http.server import ServerThread
+from moldau.services.rest.app import serve_rest
+from moldau.services.rest.openapi.document import document
+from moldau.services.rest.settings import rest_configuration
 
 TIMEOUT_SECONDS = 90.0
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from secured_fixtures import SecuredBroker
 
-from moldau.cli.app import run as run_moldau
-from moldau.cli.kafka.running import run as run_kafka
+from moldau.tools.app import run as run_moldau
+from moldau.tools.kafka.running import run as run_kafka
 
 pytestmark = pytest.mark.xdist_group("secured")
 

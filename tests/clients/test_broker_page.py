@@ -9,8 +9,8 @@ from typing import Any
 import headless_browser
 import pytest
 
-from moldau.monitor.conditions import Condition, Severity
-from moldau.monitor.overview import overview
+from moldau.broker.monitor.conditions import Condition, Severity
+from moldau.broker.monitor.overview import overview
 
 pytestmark = pytest.mark.skipif(
     headless_browser.missing() is not None, reason=str(headless_browser.missing())

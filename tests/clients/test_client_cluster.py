@@ -13,7 +13,7 @@ from bench.brokers import BrokerProcess
 from moldau.client.arrow import record_batches
 from moldau.client.cluster import Cluster
 from moldau.client.errors import ClusterTimeout, OffsetOutOfRange, RequestRefused, UnknownTopic
-from moldau.records.compression import CODEC_NAMES
+from moldau.common.records.compression import CODEC_NAMES
 
 # Near enough that retention does not come for the records.
 START_MS = int(time.time() - 3600) * 1000

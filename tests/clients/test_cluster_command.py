@@ -19,9 +19,9 @@ from kazoo.exceptions import KazooException
 from kazoo.handlers.threading import KazooTimeoutError
 from kazoo.security import Permissions
 
+from moldau.broker.metadata.zookeeper.login import log_in_by
+from moldau.broker.metadata.zookeeper.options import SaslLogin
 from moldau.ensemble import free_ports
-from moldau.metadata.zookeeper.login import log_in_by
-from moldau.metadata.zookeeper.options import SaslLogin
 
 pytestmark = [pytest.mark.xdist_group("cluster"), pytest.mark.timeout(600)]
 WITHIN_S = 60.0

@@ -21,7 +21,7 @@ from client_model import Client, Member, eventually
 from client_steady import AgentSteady, Steady, steady
 from conftest import CLIENT_NAMES, KIND, OLD_JAVA, SETTINGS, make_client
 
-from moldau.records.batch import iter_batches
+from moldau.common.records.batch import iter_batches
 from moldau.testing import Cluster
 
 pytestmark = [

@@ -14,8 +14,8 @@ import pytest
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic
 
-from moldau.cli.status.compaction import compaction_lines
 from moldau.testing.broker import Broker
+from moldau.tools.commands.status.compaction import compaction_lines
 
 TIMEOUT_SECONDS = 60.0
 LAG_MS = "200"

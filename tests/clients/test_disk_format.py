@@ -19,12 +19,12 @@ from conftest import KIND, SETTINGS, start_broker
 
 from bench import apache_kafka
 from bench.brokers import ApacheKafka, BrokerProcess
-from moldau.core.files import OsFiles
-from moldau.core.settings.topic import TopicSettings
-from moldau.log.recovery import open_log
-from moldau.records.builder import build_batch
-from moldau.records.control import ControlType, EndTransactionMarker
-from moldau.records.record import Record
+from moldau.broker.log.recovery.recovery import open_log
+from moldau.common.core.files import OsFiles
+from moldau.common.records.builder import build_batch
+from moldau.common.records.control import ControlType, EndTransactionMarker
+from moldau.common.records.record import Record
+from moldau.common.settings.topic import TopicSettings
 
 reason = apache_kafka.available() or ("only of interest for Moldau" if KIND != "moldau" else None)
 pytestmark = pytest.mark.skipif(reason is not None, reason=str(reason))

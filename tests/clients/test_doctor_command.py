@@ -14,9 +14,9 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from moldau.cli.doctor import command
-from moldau.cli.doctor.findings import Report
 from moldau.testing import Broker
+from moldau.tools.doctor import command
+from moldau.tools.doctor.findings import Report
 
 
 def doctor(*words: str, code: int = 0) -> list[dict[str, Any]]:

@@ -26,7 +26,7 @@ PRODUCED = re.compile(
 
 
 def command(*words: str) -> list[str]:
-    return [sys.executable, "-P", "-m", "moldau.cli.kafka", *words]
+    return [sys.executable, "-P", "-m", "moldau.tools.kafka", *words]
 
 
 def tool(*words: str, code: int = 0) -> list[str]:

@@ -28,7 +28,7 @@ Run = Callable[..., subprocess.CompletedProcess[str]]
 def tool(*words: str, folder: Path, stdin: str = "", code: int = 0) -> subprocess.CompletedProcess[str]:
     """Run a tool as a script of bin/ does."""
     done = subprocess.run(
-        [sys.executable, "-P", "-m", "moldau.cli.kafka", *words],
+        [sys.executable, "-P", "-m", "moldau.tools.kafka", *words],
         cwd=folder,
         input=stdin,
         capture_output=True,
@@ -43,7 +43,7 @@ def tool(*words: str, folder: Path, stdin: str = "", code: int = 0) -> subproces
 @pytest.fixture
 def home(tmp_path: Path) -> Iterator[tuple[Path, dict[str, int]]]:
     """A home whose servers have ports and a broker number of their own; what still runs is ended."""
-    from moldau.cli.kafka.config_files import config_files
+    from moldau.tools.kafka.homes.config_files import config_files
 
     ports = {"zookeeper": reserve_port(), "broker": reserve_port()}
     number = 1_000_000 + os.getpid()
@@ -56,7 +56,7 @@ def home(tmp_path: Path) -> Iterator[tuple[Path, dict[str, int]]]:
         text = text.replace("broker.id=0", f"broker.id={number}").replace("node.id=1", f"node.id={number}")
         file.write_text(text + ("moldau.http.listener=\n" if "server" in name else ""))
     yield tmp_path, {name: port.number for name, port in ports.items()} | {"node": number}
-    from moldau.cli.kafka.processes import own_processes
+    from moldau.tools.kafka.homes.processes import own_processes
 
     for each in own_processes():
         if any(str(tmp_path) in word for word in each.words) or f"{number}" in each.words:

@@ -18,9 +18,9 @@ import pytest
 from client_model import eventually
 from conftest import KIND
 
-from moldau.cli.kafka.home import lay_out
 from moldau.ensemble.installation import EnsembleError, installation
 from moldau.testing.ports import reserve_port
+from moldau.tools.kafka.homes.home import lay_out
 
 pytestmark = [
     pytest.mark.timeout(300),

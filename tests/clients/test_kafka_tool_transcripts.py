@@ -21,7 +21,7 @@ from tool_transcripts import FOLDER, SETTINGS, Entry, KafkasTools, Output, parse
 
 from bench import apache_kafka
 from bench.brokers import BrokerProcess
-from moldau.cli.kafka.running import run
+from moldau.tools.kafka.running import run
 
 reason = apache_kafka.available()
 FILES = sorted(path.stem for path in FOLDER.glob("*.txt"))

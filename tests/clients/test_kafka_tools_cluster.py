@@ -17,7 +17,7 @@ from conftest import KIND
 from test_kafka_tools import TOOLS, tool
 
 from bench import apache_kafka
-from moldau.metadata import levels
+from moldau.broker.metadata import levels
 from moldau.testing import Cluster
 
 reason = apache_kafka.available()

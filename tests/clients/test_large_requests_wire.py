@@ -15,11 +15,11 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from raw_client import Disconnected, RawClient
 
 from bench.brokers import BrokerProcess
-from moldau.protocol.errors import ErrorCode
-from moldau.protocol.frames import frame_request
-from moldau.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
-from moldau.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
-from moldau.protocol.messages.offset_commit import (
+from moldau.common.protocol.errors import ErrorCode
+from moldau.common.protocol.frames import frame_request
+from moldau.common.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
+from moldau.common.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from moldau.common.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,

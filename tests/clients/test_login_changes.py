@@ -23,10 +23,10 @@ from confluent_kafka.admin import (
 )
 from raw_client import Disconnected, RawClient
 
-from moldau.cli.kafka import storage
-from moldau.protocol.errors import ErrorCode
+from moldau.common.protocol.errors import ErrorCode
 from moldau.testing import Broker
 from moldau.testing.ports import reserve_port
+from moldau.tools.kafka.programs import storage
 
 HANDSHAKE, AUTHENTICATE, METADATA = 17, 36, 3
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"

@@ -21,8 +21,8 @@ from confluent_kafka.admin import (
 )
 from raw_client import RawClient
 
-from moldau.core.settings.rows import SettingError
-from moldau.protocol.errors import ErrorCode
+from moldau.common.protocol.errors import ErrorCode
+from moldau.common.settings.rows import SettingError
 from moldau.testing import Broker
 
 CONSUMER_GROUP_HEARTBEAT, CONSUMER_GROUP_DESCRIBE = 68, 69

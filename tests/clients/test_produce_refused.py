@@ -15,8 +15,8 @@ from kafka import KafkaProducer
 from kafka.errors import InvalidRecordError, KafkaError
 from raw_client import RawClient
 
-from moldau.records.builder import build_batch
-from moldau.records.record import Record
+from moldau.common.records.builder import build_batch
+from moldau.common.records.record import Record
 
 PRODUCE, LIST_OFFSETS = 0, 2
 INVALID_TIMESTAMP, INVALID_REQUEST, INVALID_RECORD = 32, 42, 87

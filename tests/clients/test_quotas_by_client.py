@@ -10,7 +10,7 @@ from client_confluent import create_topic
 from client_model import eventually
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from moldau.cli.main import main
+from moldau.tools.main import main
 
 RECORDS = 40
 VALUE = b"v" * 10_000

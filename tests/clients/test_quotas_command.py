@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from moldau.cli.main import main
+from moldau.tools.main import main
 
 Run = Callable[..., str]
 

@@ -40,7 +40,7 @@ def run(bootstrap: str) -> Run:
 
     def run(*words: str, data: bytes = b"", code: int = 0) -> subprocess.CompletedProcess[bytes]:
         is_tool = words[0].startswith("kafka-")
-        module = "moldau.cli.kafka" if is_tool else "moldau"
+        module = "moldau.tools.kafka" if is_tool else "moldau"
         server = "--bootstrap-server" if is_tool else "-b"
         finished = subprocess.run(
             [sys.executable, "-m", module, *words, server, bootstrap],

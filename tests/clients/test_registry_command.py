@@ -14,8 +14,8 @@ import httpx
 import pytest
 from registry_clients import AVRO_1, AVRO_2, AVRO_UNFIT, PROTO_1
 
-from moldau.cli.app import run
 from moldau.testing import SchemaRegistry
+from moldau.tools.app import run
 
 
 def started(words: list[str]) -> tuple[subprocess.Popen[str], dict[str, Any]]:
@@ -273,7 +273,7 @@ def test_a_registry_that_only_reads(bootstrap: str) -> None:
 
 def test_a_command_starts_without_the_registrys_libraries() -> None:
     program = (
-        "import sys, moldau.cli.schemas.command, moldau.cli.registry.command\n"
+        "import sys, moldau.tools.commands.schemas.command, moldau.tools.commands.registry.command\n"
         "print([each for each in ('uvicorn', 'starlette', 'avro', 'confluent_kafka') if each in sys.modules])"
     )
     done = subprocess.run(

@@ -13,11 +13,11 @@ from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
 from cryptography.hazmat.primitives import serialization
 from registry_clients import AVRO_1, AVRO_2
 
-from moldau.cli.app import run
 from moldau.schemas.registry_client import RegistryClient, RegistryError
 from moldau.schemas.schema import SchemaText, SchemaType
 from moldau.testing import SchemaRegistry
 from moldau.testing.authority import Authority, KeyPair
+from moldau.tools.app import run
 
 PASSWORD = "of the key"
 Typed = Callable[..., tuple[int, str, str]]

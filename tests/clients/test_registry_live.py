@@ -13,11 +13,11 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic
 
 from moldau.client.cluster import GROUP, Cluster
-from moldau.protocol.messages.describe_groups import DescribeGroupsRequest
-from moldau.registry.election.identity import Identity, parse_identity
-from moldau.registry.problems import Code, NotPrimary, RegistryProblem
-from moldau.registry.service import RegistryService
-from moldau.registry.settings import parse_registry_settings
+from moldau.common.protocol.messages.describe_groups import DescribeGroupsRequest
+from moldau.services.registry.election.identity import Identity, parse_identity
+from moldau.services.registry.problems import Code, NotPrimary, RegistryProblem
+from moldau.services.registry.service import RegistryService
+from moldau.services.registry.settings import parse_registry_settings
 
 WAIT_SECONDS = 100.0
 Start = Callable[..., RegistryService]

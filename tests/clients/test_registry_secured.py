@@ -15,10 +15,10 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from moldau.registry.election.identity import Identity
-from moldau.registry.problems import Code, RegistryProblem
-from moldau.registry.service import RegistryService
-from moldau.registry.settings import parse_registry_settings
+from moldau.services.registry.election.identity import Identity
+from moldau.services.registry.problems import Code, RegistryProblem
+from moldau.services.registry.service import RegistryService
+from moldau.services.registry.settings import parse_registry_settings
 from moldau.testing import Broker, Security
 from moldau.testing.security import PLAIN
 

@@ -12,7 +12,7 @@ import pytest
 from headless_browser import Page
 from rest_v3_client import V3Client, rest_proxy
 
-from moldau.rest.openapi.document import document
+from moldau.services.rest.openapi.document import document
 from moldau.testing import Broker
 
 pytestmark = [

@@ -6,9 +6,9 @@ from collections.abc import Awaitable, Callable, Iterator
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
-from moldau.protocol.errors import ErrorCode
-from moldau.rest.kafka.problem import KafkaProblem
-from moldau.rest.kafka.producing import Delivered, OutgoingRecord, Producers
+from moldau.common.protocol.errors import ErrorCode
+from moldau.services.rest.kafka.problem import KafkaProblem
+from moldau.services.rest.kafka.producing import Delivered, OutgoingRecord, Producers
 from moldau.testing import Broker
 
 MIB = 1024 * 1024

@@ -14,7 +14,7 @@ from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 from rest_v2_client import V2, V2Client, b64, cluster, embedded
 from rest_v3_client import rest_proxy
 
-from moldau.rest.v2.routes import ROUTES
+from moldau.services.rest.v2.routes import ROUTES
 
 pytestmark = pytest.mark.client
 

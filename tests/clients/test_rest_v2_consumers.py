@@ -12,7 +12,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from rest_v2_client import V2, V2Client, V2Instance, b64, cluster, embedded
 from rest_v3_client import rest_proxy
 
-from moldau.rest.v2 import instances as instances_module
+from moldau.services.rest.v2 import instances as instances_module
 
 pytestmark = pytest.mark.client
 

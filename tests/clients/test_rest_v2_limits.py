@@ -13,8 +13,8 @@ import pytest
 from rest_v2_client import V2Client, V2Instance, embedded
 from rest_v3_client import rest_proxy
 
-from moldau.rest.v2 import instances as instances_module
-from moldau.rest.v2.prefetch import LEAST_BYTES
+from moldau.services.rest.v2 import instances as instances_module
+from moldau.services.rest.v2.prefetch import LEAST_BYTES
 from moldau.testing import Broker
 
 pytestmark = pytest.mark.client

@@ -18,12 +18,12 @@ from rest_v2_client import V2Client, V2Instance
 from rest_v3_client import TIMEOUT_SECONDS, V3Client, check_object, rest_proxy
 
 from moldau.client.cluster import Cluster
-from moldau.http.problems import HttpProblem
-from moldau.protocol.messages import produce
-from moldau.records.batch import seal
-from moldau.records.builder import build_batch
-from moldau.records.record import Record
-from moldau.rest.v3 import read_records as read_records_module
+from moldau.common.protocol.messages import produce
+from moldau.common.records.batch import seal
+from moldau.common.records.builder import build_batch
+from moldau.common.records.record import Record
+from moldau.services.http.problems import HttpProblem
+from moldau.services.rest.v3 import read_records as read_records_module
 from moldau.testing import Broker
 
 pytestmark = pytest.mark.client
@@ -225,7 +225,7 @@ def test_a_tail_outlives_a_broker_that_is_away_for_long(monkeypatch: pytest.Monk
                 raise
 
         monkeypatch.setattr(read_records_module, "find_topic", watched)
-        monkeypatch.setattr("moldau.rest.kafka.admin.access.PATIENCE_MS", 500)
+        monkeypatch.setattr("moldau.services.rest.kafka.admin.access.PATIENCE_MS", 500)
         with Tail(client, "outlived", value_format="string") as tail:
             broker.kill()
             while not asked:

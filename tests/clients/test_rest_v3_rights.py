@@ -10,7 +10,7 @@ import httpx
 import pytest
 from rest_v3_client import V3Client, rest_proxy
 
-from moldau.rest.v3.routes import operations
+from moldau.services.rest.v3.routes import operations
 from moldau.testing import Broker
 
 pytestmark = pytest.mark.client

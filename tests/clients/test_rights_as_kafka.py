@@ -14,11 +14,11 @@ import pytest
 from client_agents import java_missing
 
 from bench import apache_kafka
-from moldau.handlers.session import Session
-from moldau.metadata.acls import Acl
-from moldau.metadata.changes import AclsCreated, replay
-from moldau.metadata.image import EMPTY_IMAGE
-from moldau.security.authorizer import Authorizer
+from moldau.broker.handlers.parts.session import Session
+from moldau.broker.metadata.acls import Acl
+from moldau.broker.metadata.changes import AclsCreated, replay
+from moldau.broker.metadata.image import EMPTY_IMAGE
+from moldau.broker.security.authorizer import Authorizer
 
 reason = apache_kafka.available() or java_missing()
 pytestmark = [

@@ -42,7 +42,14 @@ def test_a_users_life(bootstrap: str, user: str) -> None:
         ("SCRAM-SHA-256", 4096),
         ("SCRAM-SHA-512", 4096),
     ]
-    configs = ("moldau.cli.kafka", "kafka-configs", "--bootstrap-server", bootstrap, "--entity-type", "users")
+    configs = (
+        "moldau.tools.kafka",
+        "kafka-configs",
+        "--bootstrap-server",
+        bootstrap,
+        "--entity-type",
+        "users",
+    )
     changed = run(
         *configs,
         "--entity-name",
@@ -80,7 +87,7 @@ def test_a_users_life(bootstrap: str, user: str) -> None:
 )
 def test_what_kafka_configs_refuses(bootstrap: str, words: tuple[str, ...], sentence: str) -> None:
     printed = run(
-        "moldau.cli.kafka", "kafka-configs", "--bootstrap-server", bootstrap, "--alter", *words, code=1
+        "moldau.tools.kafka", "kafka-configs", "--bootstrap-server", bootstrap, "--alter", *words, code=1
     )
     assert sentence in printed
     assert "s3cret" not in printed

@@ -19,10 +19,10 @@ from pathlib import Path
 
 import pytest
 
-from moldau.core.settings.sources import StaticSettings, load
-from moldau.node import Node
-from moldau.server.addresses import AddressError
-from moldau.server.listener import Listener
+from moldau.broker.node import Node
+from moldau.broker.server.addresses import AddressError
+from moldau.broker.server.listener import Listener
+from moldau.common.settings.sources import StaticSettings, load
 
 TIMEOUT_SECONDS = 30
 Start = Callable[..., "subprocess.Popen[bytes]"]

@@ -2,8 +2,8 @@
 
 import pytest
 
-from moldau.cli.status.health_page import HealthRefused, ask_health
 from moldau.testing import Broker, Security
+from moldau.tools.commands.status.health_page import HealthRefused, ask_health
 
 
 @pytest.fixture(scope="module")

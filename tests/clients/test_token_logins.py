@@ -15,17 +15,17 @@ from confluent_kafka import Consumer, KafkaError, Producer
 from joserfc import jws
 from joserfc.jwk import ECKey
 
-from moldau.cli.kafka.running import run
-from moldau.cli.main import main
-from moldau.cli.tokens.requests import Refusal, Token, create, describe, expire, renew
 from moldau.client.cluster import Cluster
 from moldau.client.errors import ClientError
 from moldau.client.options import parse_options
-from moldau.protocol.errors import ErrorCode
-from moldau.protocol.messages.metadata import MetadataRequest
+from moldau.common.protocol.errors import ErrorCode
+from moldau.common.protocol.messages.metadata import MetadataRequest
 from moldau.testing import Broker
 from moldau.testing.kerberos import KerberosRealm, missing_programs
 from moldau.testing.ports import reserve_port
+from moldau.tools.commands.tokens.requests import Refusal, Token, create, describe, expire, renew
+from moldau.tools.kafka.running import run
+from moldau.tools.main import main
 
 SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule required"
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"

@@ -21,8 +21,8 @@ from confluent_kafka import KafkaException, Producer
 from raw_client import RawClient
 
 from bench.brokers import BrokerProcess
-from moldau.records.builder import build_batch
-from moldau.records.record import Record
+from moldau.common.records.builder import build_batch
+from moldau.common.records.record import Record
 
 PRODUCE, PRODUCE_VERSION = 0, 9
 LOST_PRODUCER_ID = 4711

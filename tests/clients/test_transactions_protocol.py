@@ -36,8 +36,8 @@ from client_raw_transactions import (
 from conftest import KIND
 from raw_client import RawClient, parse_response, request_frame
 
-from moldau.records.builder import build_batch
-from moldau.records.record import Record
+from moldau.common.records.builder import build_batch
+from moldau.common.records.record import Record
 
 STATE, ABORTABLE, EPOCH = "invalid_txn_state", "transaction_abortable", "invalid_producer_epoch"
 LATER_TERM = 1000  # no coordinator has been elected so often

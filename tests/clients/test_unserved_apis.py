@@ -15,10 +15,10 @@ import pytest
 from conftest import KIND
 from raw_client import RawClient
 
-from moldau.protocol.declare import Message
-from moldau.protocol.errors import ErrorCode
-from moldau.protocol.frames import frame_request, is_flexible
-from moldau.protocol.messages import (
+from moldau.common.protocol.declare import Message
+from moldau.common.protocol.errors import ErrorCode
+from moldau.common.protocol.frames import frame_request, is_flexible
+from moldau.common.protocol.messages import (
     alter_client_quotas,
     alter_user_scram_credentials,
     create_acls,

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from moldau.cli.shared.errors import CommandError
 from moldau.testing import Broker
 from moldau.testing.broker import SUPER_USER
 from moldau.testing.security import SCRAM_512, Security
+from moldau.tools.shared.errors import CommandError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -45,8 +45,8 @@ def test_the_demo_finds_no_fault(
 ) -> None:
     from confluent_kafka.schema_registry import SchemaRegistryClient
 
-    from moldau.cli.demo.command import registry_for, run_demo
-    from moldau.cli.demo.screen import Screen
+    from moldau.tools.demo.command import registry_for, run_demo
+    from moldau.tools.demo.screen import Screen
 
     assert secured.security is not None
     at, client = secured.address("SASL_SSL"), secured.security.login("SASL_SSL", SUPER_USER, SCRAM_512).java()

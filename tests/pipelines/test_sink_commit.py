@@ -13,16 +13,16 @@ import pytest
 from confluent_kafka.admin import AdminClient
 from sink_helpers import create_topic, encoded, options, read_topic, values
 
-from moldau.cli.groups import reset_offsets
-from moldau.cli.groups.description import describe_groups, offset_rows
-from moldau.cli.shared.connection import Connection
-from moldau.cli.shared.errors import CommandError
-from moldau.cli.shared.offset_range import Bound
 from moldau.client.cluster import Cluster
 from moldau.client.errors import UnknownTopic
 from moldau.client.ledger import read_entry
 from moldau.client.producer import Fenced, IdempotentProducer, TransactionalProducer
 from moldau.testing import Broker
+from moldau.tools.commands.groups import reset_offsets
+from moldau.tools.commands.groups.description import describe_groups, offset_rows
+from moldau.tools.shared.connection import Connection
+from moldau.tools.shared.errors import CommandError
+from moldau.tools.shared.offset_range import Bound
 from pyspark_moldau import sink_commit
 from pyspark_moldau.errors import ClientError, FencedError, SinkError
 
@@ -112,7 +112,7 @@ def test_lost_answer_of_the_commit(broker: Broker, ready: str, monkeypatch: pyte
     """EndTxn arrives, its answer does not: it is asked again, and the batch is written once."""
     commit(broker, ready, "run", 0, ["a"])
     from moldau.client.connection import Connection, ConnectionLost
-    from moldau.protocol.messages.end_txn import EndTxnRequest
+    from moldau.common.protocol.messages.end_txn import EndTxnRequest
 
     original, lost = Connection.ask, []
 

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from moldau.cli.main import main
 from moldau.streams import App
 from moldau.testing import Broker
+from moldau.tools.main import main
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -23,9 +23,9 @@ from kio.schema.errors import ErrorCode
 from kio.serial import entity_reader, entity_writer
 from kio.static.constants import EntityType
 
-import moldau.protocol.messages
-from moldau.protocol.declare import ZERO_UUID, Fixed, Message, Sized, Struct
-from moldau.protocol.schema import Array, Nested, columns
+import moldau.common.protocol.messages
+from moldau.common.protocol.declare import ZERO_UUID, Fixed, Message, Sized, Struct
+from moldau.common.protocol.schema import Array, Nested, columns
 
 _EPOCH = datetime.datetime.fromtimestamp(0, tz=datetime.UTC)
 _BITS = {"b": 8, "h": 16, "i": 32, "q": 64}
@@ -35,8 +35,8 @@ _BITS = {"b": 8, "h": 16, "i": 32, "q": 64}
 def all_messages() -> tuple[type[Message], ...]:
     """Every declared message, in the order of their modules."""
     found = []
-    for module_info in pkgutil.iter_modules(moldau.protocol.messages.__path__):
-        module = importlib.import_module(f"{moldau.protocol.messages.__name__}.{module_info.name}")
+    for module_info in pkgutil.iter_modules(moldau.common.protocol.messages.__path__):
+        module = importlib.import_module(f"{moldau.common.protocol.messages.__name__}.{module_info.name}")
         found += [
             value
             for value in vars(module).values()

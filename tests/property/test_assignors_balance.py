@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moldau.coordinator.group.assignors import ASSIGNORS, Assignment, GroupSpec, MemberSpec
+from moldau.broker.coordinator.group.assignors import ASSIGNORS, Assignment, GroupSpec, MemberSpec
 
 TOPICS = [bytes([number]) * 16 for number in range(1, 7)]
 both = pytest.mark.parametrize("name", sorted(ASSIGNORS))

@@ -13,10 +13,10 @@ import pytest
 
 from moldau.client import arrow, columns, columns_vector
 from moldau.client.errors import CorruptRecords
-from moldau.records.batch import BatchView, CorruptBatch, TimestampType, seal
-from moldau.records.builder import build_batch
-from moldau.records.compression import CODEC_NAMES
-from moldau.records.record import Record, encode_varint
+from moldau.common.records.batch import BatchView, CorruptBatch, TimestampType, seal
+from moldau.common.records.builder import build_batch
+from moldau.common.records.compression import CODEC_NAMES
+from moldau.common.records.record import Record, encode_varint
 
 KERNELS = ("python", "compiled")
 INT64_MAX, INT64_MIN = 2**63 - 1, -(2**63)

@@ -11,10 +11,8 @@ from typing import NamedTuple
 
 import pytest
 
-from moldau.core.settings.topic import TopicSettings
-from moldau.core.simulated_files import SimulatedFiles
-from moldau.log.compaction.clean import clean
-from moldau.log.compaction.job import (
+from moldau.broker.log.compaction.clean import clean
+from moldau.broker.log.compaction.job import (
     CLEANED_SUFFIX,
     NO_DATA_OFFSET,
     CleanJob,
@@ -22,15 +20,17 @@ from moldau.log.compaction.job import (
     LastRecord,
     Source,
 )
-from moldau.log.log import Log
-from moldau.log.producers import ProducerState
-from moldau.log.recovery import open_log
-from moldau.log.segment import LOG_SUFFIX, SEGMENT_SUFFIXES, SNAPSHOT_SUFFIX, file_name
-from moldau.log.transaction_index import TransactionIndex
-from moldau.records.batch import BatchView, iter_batches
-from moldau.records.builder import build_batch
-from moldau.records.control import ControlType, EndTransactionMarker, parse_end_transaction_marker
-from moldau.records.record import Record
+from moldau.broker.log.files.segment import LOG_SUFFIX, SEGMENT_SUFFIXES, SNAPSHOT_SUFFIX, file_name
+from moldau.broker.log.log import Log
+from moldau.broker.log.recovery.recovery import open_log
+from moldau.broker.log.state.producers import ProducerState
+from moldau.broker.log.state.transaction_index import TransactionIndex
+from moldau.common.records.batch import BatchView, iter_batches
+from moldau.common.records.builder import build_batch
+from moldau.common.records.control import ControlType, EndTransactionMarker, parse_end_transaction_marker
+from moldau.common.records.record import Record
+from moldau.common.settings.topic import TopicSettings
+from moldau.testing.simulated_files import SimulatedFiles
 
 DIRECTORY = "/d/t-0"
 START_MS = 1_700_000_000_000

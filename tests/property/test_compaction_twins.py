@@ -15,17 +15,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from moldau.core.simulated_files import SimulatedFiles
-from moldau.log.compaction import kernel
-from moldau.log.compaction.clean import clean
-from moldau.log.compaction.job import CleanJob, LastRecord, Source, Uncleanable
-from moldau.log.compaction.kernel import PYTHON, make_compiled_map
-from moldau.log.compaction.offset_map import OffsetMap
-from moldau.log.transaction_index import AbortedTransaction
-from moldau.records.batch import HEADER_BYTES, BatchView, CorruptBatch, TimestampType, seal
-from moldau.records.builder import build_batch
-from moldau.records.compression import CODEC_NAMES
-from moldau.records.record import Record, encode_varint
+from moldau.broker.log.compaction import kernel
+from moldau.broker.log.compaction.clean import clean
+from moldau.broker.log.compaction.job import CleanJob, LastRecord, Source, Uncleanable
+from moldau.broker.log.compaction.kernel import PYTHON, make_compiled_map
+from moldau.broker.log.compaction.offset_map import OffsetMap
+from moldau.broker.log.state.transaction_index import AbortedTransaction
+from moldau.common.records.batch import HEADER_BYTES, BatchView, CorruptBatch, TimestampType, seal
+from moldau.common.records.builder import build_batch
+from moldau.common.records.compression import CODEC_NAMES
+from moldau.common.records.record import Record, encode_varint
+from moldau.testing.simulated_files import SimulatedFiles
 
 pytestmark = pytest.mark.skipif(kernel.compiled is None, reason="the compiled kernel is not installed")
 NOW_MS = 1_700_000_000_000

@@ -8,18 +8,18 @@ import tempfile
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from moldau.controller.configs import AlterResource
-from moldau.controller.controller import Controller
-from moldau.controller.election import ElectionType
-from moldau.controller.partitions import MorePartitions
-from moldau.controller.topics import NewTopic
-from moldau.core.ids import ZERO_UUID
-from moldau.core.settings.sources import from_texts
-from moldau.core.simulated_files import SimulatedFiles
-from moldau.metadata.configs import topic_settings
-from moldau.metadata.embedded import EmbeddedStore
-from moldau.metadata.image import Image, ResourceType
-from moldau.metadata.view import MetadataView
+from moldau.broker.controller.configs import AlterResource
+from moldau.broker.controller.controller import Controller
+from moldau.broker.controller.election import ElectionType
+from moldau.broker.controller.partitions import MorePartitions
+from moldau.broker.controller.topics import NewTopic
+from moldau.broker.metadata.configs import topic_settings
+from moldau.broker.metadata.embedded import EmbeddedStore
+from moldau.broker.metadata.image import Image, ResourceType
+from moldau.broker.metadata.view import MetadataView
+from moldau.common.core.ids import ZERO_UUID
+from moldau.common.settings.sources import from_texts
+from moldau.testing.simulated_files import SimulatedFiles
 
 NAMES = st.sampled_from(["a", "b", "c.d", "c_d", "", "x y", "__consumer_offsets"])
 COUNTS = st.integers(-2, 5)

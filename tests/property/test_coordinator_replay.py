@@ -17,13 +17,13 @@ from hypothesis import strategies as st
 sys.path.insert(0, str(Path(__file__).parents[1] / "unit" / "coordinator"))
 from group_world import GROUP, Call, World
 
-from moldau.coordinator.group.classic import ClassicGroup
-from moldau.coordinator.group.classic_record import value_of
-from moldau.coordinator.group.classic_state import ClassicState
-from moldau.coordinator.group.shard import GroupShard
-from moldau.coordinator.last_values import LastValues
-from moldau.protocol.errors import ErrorCode
-from moldau.protocol.messages.delete_groups import DeleteGroupsRequest
+from moldau.broker.coordinator.group.classic import ClassicGroup
+from moldau.broker.coordinator.group.classic_record import value_of
+from moldau.broker.coordinator.group.classic_state import ClassicState
+from moldau.broker.coordinator.group.shard import GroupShard
+from moldau.broker.coordinator.last_values import LastValues
+from moldau.common.protocol.errors import ErrorCode
+from moldau.common.protocol.messages.delete_groups import DeleteGroupsRequest
 
 CLIENTS = range(4)
 PROTOCOLS = (

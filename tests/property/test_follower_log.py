@@ -8,14 +8,14 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from moldau.core.settings.topic import TopicSettings
-from moldau.core.simulated_files import SimulatedFiles
-from moldau.log.log import Log
-from moldau.log.recovery import open_log
-from moldau.protocol.errors import ErrorCode
-from moldau.records.builder import build_batch
-from moldau.records.control import ControlType, EndTransactionMarker
-from moldau.records.record import Record
+from moldau.broker.log.log import Log
+from moldau.broker.log.recovery.recovery import open_log
+from moldau.common.protocol.errors import ErrorCode
+from moldau.common.records.builder import build_batch
+from moldau.common.records.control import ControlType, EndTransactionMarker
+from moldau.common.records.record import Record
+from moldau.common.settings.topic import TopicSettings
+from moldau.testing.simulated_files import SimulatedFiles
 
 NOW_MS = 1_700_000_000_000
 producer_ids = st.integers(1, 3)

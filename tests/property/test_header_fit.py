@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from moldau.core.kernels import built
-from moldau.records import headers
-from moldau.records.batch import LENGTH_OVERHEAD, POSITION
-from moldau.records.builder import build_simple_batch
+from moldau.common.core.kernels import built
+from moldau.common.records import headers
+from moldau.common.records.batch import LENGTH_OVERHEAD, POSITION
+from moldau.common.records.builder import build_simple_batch
 
 TWINS = [pytest.param(headers.fit_in_python, id="python")]
-if (compiled := built("moldau.records._headers")) is not None:
+if (compiled := built("moldau.common.records._headers")) is not None:
     TWINS.append(pytest.param(compiled.fit, id="compiled"))
 
 # Of each batch: how many records, the gap before it, by how much the leader epoch rises.

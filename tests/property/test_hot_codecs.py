@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from moldau.protocol import hot_fetch, hot_produce
-from moldau.protocol.messages import fetch, produce
-from moldau.protocol.wire import MalformedMessage
+from moldau.common.protocol import hot_fetch, hot_produce
+from moldau.common.protocol.messages import fetch, produce
+from moldau.common.protocol.wire import MalformedMessage
 
 names = st.text(min_size=1, max_size=12)
 ids = st.binary(min_size=16, max_size=16)

@@ -7,15 +7,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from moldau.core.settings.topic import TopicSettings
-from moldau.core.side_worker import PutOff
-from moldau.log import inspection as inspection_module
-from moldau.log.append_result import Refusal
-from moldau.log.inspection import RECORD_ERRORS_MAX, Inspection
-from moldau.log.rules import Rules
-from moldau.protocol.errors import ErrorCode
-from moldau.records import compression, walk
-from moldau.records.batch import (
+from moldau.broker.log.appending import inspection as inspection_module
+from moldau.broker.log.appending.append_result import Refusal
+from moldau.broker.log.appending.inspection import RECORD_ERRORS_MAX, Inspection
+from moldau.broker.log.appending.rules import Rules
+from moldau.common.core.side_worker import PutOff
+from moldau.common.protocol.errors import ErrorCode
+from moldau.common.records import compression, walk
+from moldau.common.records.batch import (
     HEADER_BYTES,
     LENGTH_OVERHEAD,
     MAX_TIMESTAMP,
@@ -25,10 +24,11 @@ from moldau.records.batch import (
     CorruptBatch,
     seal,
 )
-from moldau.records.builder import build_batch
-from moldau.records.compression import UnpacksToMore
-from moldau.records.record import Record
-from moldau.records.unpack_budget import UnpackBudget, likely_bytes
+from moldau.common.records.builder import build_batch
+from moldau.common.records.compression import UnpacksToMore
+from moldau.common.records.record import Record
+from moldau.common.records.unpack_budget import UnpackBudget, likely_bytes
+from moldau.common.settings.topic import TopicSettings
 
 NOW_MS = 1_700_000_000_000
 LIMIT_MS = 3_600_000

@@ -6,14 +6,14 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from moldau.core.settings.topic import TopicSettings
-from moldau.core.simulated_files import SimulatedFiles
-from moldau.log import timestamps
-from moldau.log.log import Log, OffsetOutOfRange
-from moldau.log.recovery import open_log
-from moldau.records.batch import BatchView, iter_batches
-from moldau.records.builder import build_batch
-from moldau.records.record import Record
+from moldau.broker.log.log import Log, OffsetOutOfRange
+from moldau.broker.log.reading import timestamps
+from moldau.broker.log.recovery.recovery import open_log
+from moldau.common.records.batch import BatchView, iter_batches
+from moldau.common.records.builder import build_batch
+from moldau.common.records.record import Record
+from moldau.common.settings.topic import TopicSettings
+from moldau.testing.simulated_files import SimulatedFiles
 
 START_MS = 1_700_000_000_000
 SETTINGS = TopicSettings(

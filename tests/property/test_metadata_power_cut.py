@@ -6,11 +6,11 @@ import contextlib
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from moldau.core.simulated_files import Crash, SimulatedFiles
-from moldau.metadata.changes import ConfigsChanged, replay
-from moldau.metadata.embedded import EmbeddedStore
-from moldau.metadata.image import EMPTY_IMAGE, Image, ResourceType
-from moldau.metadata.store import OutcomeUnknown
+from moldau.broker.metadata.changes import ConfigsChanged, replay
+from moldau.broker.metadata.embedded import EmbeddedStore
+from moldau.broker.metadata.image import EMPTY_IMAGE, Image, ResourceType
+from moldau.broker.metadata.store import OutcomeUnknown
+from moldau.testing.simulated_files import Crash, SimulatedFiles
 
 
 class NoLock:

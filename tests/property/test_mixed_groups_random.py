@@ -21,13 +21,13 @@ from consumer_world import check_ownership, state_of
 from mixed_schedule import PARTITIONS, TOPIC, Actor, ConsumerActor, Schedule
 from mixed_script import MemoryPort, Script
 
-from moldau.coordinator.group.classic import ClassicGroup
-from moldau.coordinator.group.classic_record import value_of
-from moldau.coordinator.group.classic_state import ClassicState
-from moldau.coordinator.group.consumer_group import ConsumerGroup
-from moldau.coordinator.group.consumer_member import STATIC_LEAVE_EPOCH
-from moldau.coordinator.group.shard import GroupShard
-from moldau.protocol.errors import ErrorCode
+from moldau.broker.coordinator.group.classic import ClassicGroup
+from moldau.broker.coordinator.group.classic_record import value_of
+from moldau.broker.coordinator.group.classic_state import ClassicState
+from moldau.broker.coordinator.group.consumer_group import ConsumerGroup
+from moldau.broker.coordinator.group.consumer_member import STATIC_LEAVE_EPOCH
+from moldau.broker.coordinator.group.shard import GroupShard
+from moldau.common.protocol.errors import ErrorCode
 
 SEEDS = int(os.environ.get("MOLDAU_TEST_SEEDS", "60"))
 """MOLDAU_TEST_SEEDS=1000 looks longer."""

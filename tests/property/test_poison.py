@@ -19,24 +19,24 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from poisoned_batches import ACCEPTED, COUNT, NOW_MS, Poison, batch_of, large, pack, payload, poisons
 
-from moldau.core.settings.topic import TopicSettings
-from moldau.core.simulated_files import SimulatedFiles
-from moldau.log.append_result import AppendResult, Deferred
-from moldau.log.log import Log
-from moldau.log.recovery import open_log
-from moldau.records import compression, packed_records, walk
-from moldau.records.batch import HEADER_BYTES, iter_batches, seal
-from moldau.records.builder import build_batch
-from moldau.records.compression import CODEC_NAMES, SMALL_BYTES_MAX, UnpacksToMore, unpacked_prefixes
-from moldau.records.packed_records import (
+from moldau.broker.log.appending.append_result import AppendResult, Deferred
+from moldau.broker.log.log import Log
+from moldau.broker.log.recovery.recovery import open_log
+from moldau.common.records import compression, packed_records, walk
+from moldau.common.records.batch import HEADER_BYTES, iter_batches, seal
+from moldau.common.records.builder import build_batch
+from moldau.common.records.compression import CODEC_NAMES, SMALL_BYTES_MAX, UnpacksToMore, unpacked_prefixes
+from moldau.common.records.packed_records import (
     PACKED_BYTES_MAX,
     SHORT_RECORDS_MAX,
     Verdict,
     judge_packed,
     loop_limits,
 )
-from moldau.records.record import Record
-from moldau.records.unpack_budget import UnpackBudget
+from moldau.common.records.record import Record
+from moldau.common.records.unpack_budget import UnpackBudget
+from moldau.common.settings.topic import TopicSettings
+from moldau.testing.simulated_files import SimulatedFiles
 
 PACKED = CODEC_NAMES[1:]
 MB = 1 << 20

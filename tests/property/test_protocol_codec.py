@@ -13,8 +13,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from protocol_oracle import kio_decode, kio_encode, kio_type, make, pair_id, pairs, to_kio
 
-from moldau.protocol.frames import parse_request_header
-from moldau.protocol.wire import MalformedMessage
+from moldau.common.protocol.frames import parse_request_header
+from moldau.common.protocol.wire import MalformedMessage
 
 SEEDS = st.integers(min_value=0, max_value=2**32 - 1)
 PAIRS = pairs()

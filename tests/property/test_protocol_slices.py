@@ -5,21 +5,21 @@ import random
 import pytest
 from protocol_oracle import make, pair_id, pairs
 
-from moldau.protocol.messages.create_topics import (
+from moldau.common.protocol.messages.create_topics import (
     CreatableReplicaAssignment,
     CreatableTopic,
     CreateTopicsRequest,
 )
-from moldau.protocol.messages.describe_producers import DescribeProducersRequest, TopicRequest
-from moldau.protocol.messages.metadata import (
+from moldau.common.protocol.messages.describe_producers import DescribeProducersRequest, TopicRequest
+from moldau.common.protocol.messages.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
     MetadataResponse,
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
-from moldau.protocol.release import release
-from moldau.protocol.wire import MalformedMessage, uvarint
+from moldau.common.protocol.release import release
+from moldau.common.protocol.wire import MalformedMessage, uvarint
 
 PAIRS = pairs()
 PLENTY = 10**6

@@ -4,16 +4,16 @@ of the replicas' logs: no committed record is ever only on removed replicas, and
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from moldau.controller.decision import decided
-from moldau.controller.election import ElectionType, elect_leaders
-from moldau.controller.in_sync import Rules
-from moldau.controller.membership import brokers_changed
-from moldau.controller.partitions import AlterPartition, alter_partitions
-from moldau.controller.reassignment import reassign
-from moldau.metadata.changes import replay
-from moldau.metadata.image import NO_LEADER, BrokerState, Image, PartitionState, TopicState
-from moldau.metadata.store import NO_BROKER_EPOCH, Registration
-from moldau.protocol.errors import ErrorCode
+from moldau.broker.controller.decision import decided
+from moldau.broker.controller.election import ElectionType, elect_leaders
+from moldau.broker.controller.in_sync import Rules
+from moldau.broker.controller.membership import brokers_changed
+from moldau.broker.controller.partitions import AlterPartition, alter_partitions
+from moldau.broker.controller.reassignment import reassign
+from moldau.broker.metadata.changes import replay
+from moldau.broker.metadata.image import NO_LEADER, BrokerState, Image, PartitionState, TopicState
+from moldau.broker.metadata.store import NO_BROKER_EPOCH, Registration
+from moldau.common.protocol.errors import ErrorCode
 
 BROKERS = (1, 2, 3, 4)
 LISTS = st.lists(st.sampled_from(BROKERS), min_size=1, max_size=3, unique=True).map(tuple)

@@ -5,8 +5,8 @@ from collections import Counter
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from moldau.cli.brokers.rebalance_plan import moved_bytes, rebalance
-from moldau.cli.topics.reassign_plan import spread
+from moldau.tools.commands.brokers.rebalance_plan import moved_bytes, rebalance
+from moldau.tools.commands.topics.reassign_plan import spread
 
 BROKERS = st.integers(2, 7)
 

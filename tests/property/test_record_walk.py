@@ -6,15 +6,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from moldau.core.kernels import built
-from moldau.records import walk
-from moldau.records.batch import BatchView
-from moldau.records.builder import build_batch
-from moldau.records.record import Record, decode_records, encode_varint
-from moldau.records.walk import INT64_MAX, INT64_MIN, MALFORMED, NOTICED, WALKED
+from moldau.common.core.kernels import built
+from moldau.common.records import walk
+from moldau.common.records.batch import BatchView
+from moldau.common.records.builder import build_batch
+from moldau.common.records.record import Record, decode_records, encode_varint
+from moldau.common.records.walk import INT64_MAX, INT64_MIN, MALFORMED, NOTICED, WALKED
 
 TWINS = [pytest.param(walk.check_in_python, walk.find_in_python, id="python")]
-if (compiled := built("moldau.records._walk")) is not None:
+if (compiled := built("moldau.common.records._walk")) is not None:
     TWINS.append(pytest.param(compiled.check, compiled.find, id="compiled"))
 
 RECORDS = st.lists(

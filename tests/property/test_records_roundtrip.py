@@ -5,10 +5,10 @@ import contextlib
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from moldau.records.batch import BatchView, CorruptBatch, iter_batches, seal
-from moldau.records.builder import build_batch
-from moldau.records.compression import CODEC_NAMES, CompressionFailure, compress, decompress
-from moldau.records.record import Record, decode_varint, encode_varint
+from moldau.common.records.batch import BatchView, CorruptBatch, iter_batches, seal
+from moldau.common.records.builder import build_batch
+from moldau.common.records.compression import CODEC_NAMES, CompressionFailure, compress, decompress
+from moldau.common.records.record import Record, decode_varint, encode_varint
 
 TIMES = st.integers(-1, 2**62)
 OPTIONAL_BYTES = st.none() | st.binary(max_size=200)

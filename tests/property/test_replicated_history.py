@@ -21,20 +21,20 @@ from typing import NamedTuple
 
 import pytest
 
-from moldau.controller.decision import Decision, Steps, decided
-from moldau.controller.in_sync import Rules
-from moldau.controller.membership import brokers_changed
-from moldau.controller.partitions import AlterPartition, alter_partitions
-from moldau.controller.rebalancing import rebalance_leaders
-from moldau.controller.replica_losses import replicas_lost
-from moldau.controller.shutdown import hand_over
-from moldau.metadata.changes import TopicCreated, replay
-from moldau.metadata.image import EMPTY_IMAGE, Image, PartitionState
-from moldau.metadata.store import Registration
-from moldau.protocol.errors import ErrorCode
-from moldau.replication.reading import epoch_end
-from moldau.replication.role import Role
-from moldau.replication.role_outputs import AskInSync, Outputs, Settle, TruncateTo
+from moldau.broker.controller.decision import Decision, Steps, decided
+from moldau.broker.controller.in_sync import Rules
+from moldau.broker.controller.membership import brokers_changed
+from moldau.broker.controller.partitions import AlterPartition, alter_partitions
+from moldau.broker.controller.rebalancing import rebalance_leaders
+from moldau.broker.controller.replica_losses import replicas_lost
+from moldau.broker.controller.shutdown import hand_over
+from moldau.broker.metadata.changes import TopicCreated, replay
+from moldau.broker.metadata.image import EMPTY_IMAGE, Image, PartitionState
+from moldau.broker.metadata.store import Registration
+from moldau.broker.replication.reading import epoch_end
+from moldau.broker.replication.role import Role
+from moldau.broker.replication.role_outputs import AskInSync, Outputs, Settle, TruncateTo
+from moldau.common.protocol.errors import ErrorCode
 
 NODES = (1, 2, 3)
 TOPIC_ID = b"a" * 16
@@ -397,7 +397,7 @@ class World:
 
 
 class History:
-    """A log as far as the comparison of histories needs it (log/epochs.py)."""
+    """A log as far as the comparison of histories needs it (state/epochs.py)."""
 
     def __init__(self, log: list[Entry]) -> None:
         self.written_end_offset = len(log)

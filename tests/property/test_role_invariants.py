@@ -12,10 +12,17 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from moldau.metadata.image import NO_LEADER, PartitionState
-from moldau.protocol.errors import ErrorCode
-from moldau.replication.role import Role
-from moldau.replication.role_outputs import AskInSync, FetchFrom, HighWatermark, Outputs, Settle, TruncateTo
+from moldau.broker.metadata.image import NO_LEADER, PartitionState
+from moldau.broker.replication.role import Role
+from moldau.broker.replication.role_outputs import (
+    AskInSync,
+    FetchFrom,
+    HighWatermark,
+    Outputs,
+    Settle,
+    TruncateTo,
+)
+from moldau.common.protocol.errors import ErrorCode
 
 NODES = (1, 2, 3)
 SETS = st.sets(st.sampled_from(NODES), min_size=1).map(lambda chosen: tuple(sorted(chosen)))

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from moldau.core.simulated_files import Crash, SimulatedFiles
 from moldau.kit.spool import Spool, SpoolFull
+from moldau.testing.simulated_files import Crash, SimulatedFiles
 
 FOLDER = "/spool"
 ID = bytes(range(16))

@@ -27,11 +27,11 @@ from hypothesis import strategies as st
 sys.path.insert(0, str(Path(__file__).parents[1] / "unit" / "coordinator" / "transaction"))
 from transaction_world import Call, World
 
-from moldau.coordinator.markers import Marker, TopicPartition
-from moldau.coordinator.transaction.metadata import NO_PRODUCER_EPOCH, Transaction
-from moldau.coordinator.transaction.records import decode
-from moldau.coordinator.transaction.states import COMPLETE, DECIDED, FOLLOWERS, TransactionState
-from moldau.protocol.errors import ErrorCode
+from moldau.broker.coordinator.markers import Marker, TopicPartition
+from moldau.broker.coordinator.transaction.metadata import NO_PRODUCER_EPOCH, Transaction
+from moldau.broker.coordinator.transaction.records import decode
+from moldau.broker.coordinator.transaction.states import COMPLETE, DECIDED, FOLLOWERS, TransactionState
+from moldau.common.protocol.errors import ErrorCode
 
 IDS = ("a", "b")
 PRODUCERS = range(4)

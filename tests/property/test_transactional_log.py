@@ -13,17 +13,17 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from moldau.core.settings.topic import TopicSettings
-from moldau.core.simulated_files import SimulatedFiles
-from moldau.log.log import Log, Origin
-from moldau.log.producers import Producers
-from moldau.log.recovery import open_log
-from moldau.log.transaction_index import AbortedTransaction
-from moldau.protocol.errors import ErrorCode
-from moldau.records.batch import BatchView, iter_batches
-from moldau.records.builder import build_batch
-from moldau.records.control import ControlType, EndTransactionMarker, parse_end_transaction_marker
-from moldau.records.record import Record
+from moldau.broker.log.log import Log, Origin
+from moldau.broker.log.recovery.recovery import open_log
+from moldau.broker.log.state.producers import Producers
+from moldau.broker.log.state.transaction_index import AbortedTransaction
+from moldau.common.protocol.errors import ErrorCode
+from moldau.common.records.batch import BatchView, iter_batches
+from moldau.common.records.builder import build_batch
+from moldau.common.records.control import ControlType, EndTransactionMarker, parse_end_transaction_marker
+from moldau.common.records.record import Record
+from moldau.common.settings.topic import TopicSettings
+from moldau.testing.simulated_files import SimulatedFiles
 
 NOW_MS = 1_700_000_000_000
 SETTINGS = TopicSettings(internal_segment_bytes=900, index_interval_bytes=150, retention_bytes=2500)

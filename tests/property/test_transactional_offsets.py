@@ -17,14 +17,14 @@ from hypothesis import strategies as st
 sys.path.insert(0, str(Path(__file__).parents[1] / "unit" / "coordinator"))
 from group_world import GROUP, Call, World
 
-from moldau.coordinator.group.shard import GroupShard
-from moldau.coordinator.last_values import LastValues
-from moldau.coordinator.machine import EndedTransaction, Loaded, TransactionalRecord
-from moldau.coordinator.records import decode
-from moldau.protocol.errors import ErrorCode
-from moldau.protocol.messages.coordinator_records import OffsetCommitKey
-from moldau.protocol.messages.delete_groups import DeleteGroupsRequest
-from moldau.protocol.messages.offset_delete import (
+from moldau.broker.coordinator.group.shard import GroupShard
+from moldau.broker.coordinator.last_values import LastValues
+from moldau.broker.coordinator.machine import EndedTransaction, Loaded, TransactionalRecord
+from moldau.broker.coordinator.records import decode
+from moldau.common.protocol.errors import ErrorCode
+from moldau.common.protocol.messages.coordinator_records import OffsetCommitKey
+from moldau.common.protocol.messages.delete_groups import DeleteGroupsRequest
+from moldau.common.protocol.messages.offset_delete import (
     OffsetDeleteRequest,
     OffsetDeleteRequestPartition,
     OffsetDeleteRequestTopic,

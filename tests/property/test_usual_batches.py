@@ -10,20 +10,20 @@ import struct
 
 import pytest
 
-from moldau.core.crc import crc32c
-from moldau.core.kernels import built
-from moldau.core.settings.topic import TopicSettings
-from moldau.core.simulated_files import SimulatedFiles
-from moldau.log.log import Origin
-from moldau.log.recovery import open_log
-from moldau.protocol.repeat import PythonRepeat, Repeat
-from moldau.protocol.wire import uvarint
-from moldau.records import usual
-from moldau.records.batch import HEADER, HEADER_BYTES, POSITION, BatchView, seal
-from moldau.records.builder import build_batch
-from moldau.records.compression import CODEC_NAMES
-from moldau.records.record import Record
-from moldau.records.usual import FAR, Marks, PythonMarks, attribute_mask, python_stage
+from moldau.broker.log.log import Origin
+from moldau.broker.log.recovery.recovery import open_log
+from moldau.common.core.crc import crc32c
+from moldau.common.core.kernels import built
+from moldau.common.protocol.repeat import PythonRepeat, Repeat
+from moldau.common.protocol.wire import uvarint
+from moldau.common.records import usual
+from moldau.common.records.batch import HEADER, HEADER_BYTES, POSITION, BatchView, seal
+from moldau.common.records.builder import build_batch
+from moldau.common.records.compression import CODEC_NAMES
+from moldau.common.records.record import Record
+from moldau.common.records.usual import FAR, Marks, PythonMarks, attribute_mask, python_stage
+from moldau.common.settings.topic import TopicSettings
+from moldau.testing.simulated_files import SimulatedFiles
 
 COUNTED_MAX, LARGE_BYTES = 8, 4096
 EXTREMES = (0, 1, -1, 2**15 - 1, -(2**15), 2**31 - 1, -(2**31), FAR, -(2**63))
@@ -39,7 +39,7 @@ MARKS = (
     "roll_after_ms",
     "last_offset_max",
 )
-batch_kernel, repeat_kernel = built("moldau.records._usual"), built("moldau.protocol._repeat")
+batch_kernel, repeat_kernel = built("moldau.common.records._usual"), built("moldau.common.protocol._repeat")
 needs_batch_kernel = pytest.mark.skipif(batch_kernel is None, reason="installed without a C compiler")
 needs_repeat_kernel = pytest.mark.skipif(repeat_kernel is None, reason="installed without a C compiler")
 

@@ -5,20 +5,20 @@ true of them: of every key the log gives the latest value, up to where the log e
 import random
 from collections.abc import Callable
 
-from moldau.core.clock import ManualClock
-from moldau.core.settings.broker import BrokerSettings
-from moldau.core.settings.topic import TopicSettings
-from moldau.core.simulated_files import Crash, SimulatedFiles
-from moldau.core.timers import ManualTimers
-from moldau.log.compaction.clean import clean
-from moldau.log.compaction.cleaner import Cleaner
-from moldau.log.compaction.job import CleanError, CleanJob, CleanResult
-from moldau.log.housekeeping import Housekeeping
-from moldau.log.log import Log
-from moldau.log.manager import LogManager
-from moldau.records.batch import iter_batches
-from moldau.records.builder import build_batch
-from moldau.records.record import Record
+from moldau.broker.log.compaction.clean import clean
+from moldau.broker.log.compaction.cleaner import Cleaner
+from moldau.broker.log.compaction.job import CleanError, CleanJob, CleanResult
+from moldau.broker.log.log import Log
+from moldau.broker.log.manager import LogManager
+from moldau.broker.log.upkeep.housekeeping import Housekeeping
+from moldau.common.core.clock import ManualClock
+from moldau.common.core.timers import ManualTimers
+from moldau.common.records.batch import iter_batches
+from moldau.common.records.builder import build_batch
+from moldau.common.records.record import Record
+from moldau.common.settings.broker import BrokerSettings
+from moldau.common.settings.topic import TopicSettings
+from moldau.testing.simulated_files import Crash, SimulatedFiles
 
 TOPIC_ID = bytes(range(16))
 DELETE_RETENTION_MS = 1000

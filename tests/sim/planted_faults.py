@@ -21,13 +21,13 @@ class Planted(NamedTuple):
     """The kind of faults under which it shows (sim_cluster_random.py), if it cannot under others."""
 
 
-_IN_SYNC = "moldau.controller.in_sync"
-_PARTITIONS = "moldau.controller.partitions"
-_ROLE = "moldau.replication.role"
-_PARTITION = "moldau.replication.partition"
-_LEADER_FETCH = "moldau.replication.following.leader_fetch"
-_MANAGER = "moldau.replication.manager"
-_SHARD = "moldau.coordinator.shard"
+_IN_SYNC = "moldau.broker.controller.in_sync"
+_PARTITIONS = "moldau.broker.controller.partitions"
+_ROLE = "moldau.broker.replication.role"
+_PARTITION = "moldau.broker.replication.partition"
+_LEADER_FETCH = "moldau.broker.replication.following.leader_fetch"
+_MANAGER = "moldau.broker.replication.manager"
+_SHARD = "moldau.broker.coordinator.shard"
 
 FAULTS = (
     # In-sync sets and elections
@@ -83,7 +83,7 @@ FAULTS = (
     Planted(
         "preferred-leader-out-of-sync",
         "ElectLeaders lets the first replica lead although it is not in sync",
-        "moldau.controller.election",
+        "moldau.broker.controller.election",
         "if preferred not in live or preferred not in state.isr:",
         "if preferred not in live:",
     ),
@@ -104,7 +104,7 @@ FAULTS = (
     Planted(
         "reassignment-ends-early",
         "a reassignment is complete when one of its target is in sync",
-        "moldau.controller.reassignment_rules",
+        "moldau.broker.controller.reassignment_rules",
         "if not state.target or not set(state.target) <= set(state.isr):",
         "if not state.target or not set(state.target) & set(state.isr):",
     ),
@@ -158,7 +158,7 @@ FAULTS = (
     Planted(
         "checkpoint-too-high",
         "the checkpoint of high watermarks has the ends of the logs",
-        "moldau.replication.high_watermark_checkpoint",
+        "moldau.broker.replication.high_watermark_checkpoint",
         "high_watermarks[each.topic, each.index] = each.high_watermark",
         "high_watermarks[each.topic, each.index] = each.log.log_end_offset",
     ),
@@ -211,7 +211,7 @@ FAULTS = (
     Planted(
         "follower-without-producers",
         "followers keep no producer state: a retry at the next leader is appended again",
-        "moldau.log.follower_append",
+        "moldau.broker.log.appending.follower_append",
         "            writer.note(view, view.base_offset, view.leader_epoch, now_ms)\n",
         "            before = dict(writer._producers.states)\n"
         "            writer.note(view, view.base_offset, view.leader_epoch, now_ms)\n"
@@ -222,21 +222,21 @@ FAULTS = (
     Planted(
         "producers-lost-at-restart",
         "producer state is not read again at a start",
-        "moldau.log.opening",
+        "moldau.broker.log.recovery.opening",
         "            self._rebuild(producers, end_offset, stale)\n        return producers",
         "            pass\n        return producers",
     ),
     Planted(
         "repeats-are-appended",
         "a batch that was appended already is not recognised",
-        "moldau.log.producers",
+        "moldau.broker.log.state.producers",
         "                if (batch.base_sequence, batch.last_sequence) == wanted:",
         "                if False:",
     ),
     Planted(
         "producer-epoch-fence",
         "a producer that a later epoch has fenced still writes",
-        "moldau.log.producers",
+        "moldau.broker.log.state.producers",
         "        if producer_epoch >= state.producer_epoch:\n            return None\n",
         "        return None\n",
     ),
@@ -244,28 +244,28 @@ FAULTS = (
     Planted(
         "lso-off-by-one",
         "the last stable offset lies behind the first record of an open transaction",
-        "moldau.log.open_transactions",
+        "moldau.broker.log.state.open_transactions",
         "        if not unreplicated:\n            return ongoing\n",
         "        if not unreplicated:\n            return None if ongoing is None else ongoing + 1\n",
     ),
     Planted(
         "lso-ignores-replication",
         "a transaction is stable once its marker is appended, and not once that is committed",
-        "moldau.log.open_transactions",
+        "moldau.broker.log.state.open_transactions",
         "        if not unreplicated:\n            return ongoing\n",
         "        return ongoing\n",
     ),
     Planted(
         "marker-dropped",
         "a marker that a partition without a leader did not get is not sent again",
-        "moldau.coordinator.transaction.delivery",
+        "moldau.broker.coordinator.transaction.delivery",
         "            if error_code in DONE:\n                pending.remaining",
         "            if True:\n                pending.remaining",
     ),
     Planted(
         "marker-answered-at-append",
         "a marker counts as written once its leader alone has it",
-        "moldau.replication.markers",
+        "moldau.broker.replication.markers",
         "        partition.wait_for(result.last_offset + 1, waiter, timeout_ms=timeout_ms)",
         "        partition.wait_for(0, waiter, timeout_ms=timeout_ms)",
     ),
@@ -310,14 +310,14 @@ FAULTS = (
     Planted(
         "log-start-not-followed",
         "followers do not take over the leader's log start offset",
-        "moldau.log.log",
+        "moldau.broker.log.log",
         "            self.increment_log_start_offset(min(leader_log_start_offset, self.written_end_offset))",
         "            pass",
     ),
     Planted(
         "fetch-session-skips",
         "a partition that is added to a fetch session is not served",
-        "moldau.replication.fetch_session",
+        "moldau.broker.replication.fetch_session",
         "            if target is None:\n                targets",
         "            if target is None:\n                continue\n                targets",
     ),

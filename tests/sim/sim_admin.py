@@ -7,10 +7,14 @@ from collections.abc import Mapping
 from sim_client import RETRIABLE, SimClient
 from torture.reading import Place
 
-from moldau.protocol.errors import ErrorCode
-from moldau.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
-from moldau.protocol.messages.find_coordinator import FindCoordinatorRequest
-from moldau.protocol.messages.offset_fetch import OffsetFetchRequest
+from moldau.common.protocol.errors import ErrorCode
+from moldau.common.protocol.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+)
+from moldau.common.protocol.messages.find_coordinator import FindCoordinatorRequest
+from moldau.common.protocol.messages.offset_fetch import OffsetFetchRequest
 
 GROUP, TRANSACTION = 0, 1
 

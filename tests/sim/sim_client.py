@@ -16,11 +16,11 @@ from sim_network import ProcessNetwork
 from sim_process import Process
 from sim_world import World
 
-from moldau.protocol.declare import Message
-from moldau.protocol.errors import ErrorCode
-from moldau.protocol.frames import frame_request, has_tagged_response_header
-from moldau.protocol.messages.fetch import FetchRequest, FetchResponse
-from moldau.protocol.messages.produce import ProduceRequest, ProduceResponse
+from moldau.common.protocol.declare import Message
+from moldau.common.protocol.errors import ErrorCode
+from moldau.common.protocol.frames import frame_request, has_tagged_response_header
+from moldau.common.protocol.messages.fetch import FetchRequest, FetchResponse
+from moldau.common.protocol.messages.produce import ProduceRequest, ProduceResponse
 
 T = TypeVar("T")
 

@@ -23,7 +23,7 @@ from sim_store import ENSEMBLE, SESSION_TIMEOUT_MS, SimEnsemble
 from sim_world import World
 from torture.reading import Place
 
-from moldau.metadata.image import NO_LEADER
+from moldau.broker.metadata.image import NO_LEADER
 
 LAG_MS = 3000
 EVENTS_MAX = 60_000

@@ -18,8 +18,8 @@ from sim_cluster import Cluster
 from sim_machine import Machine, disk_full
 from sim_store import ENSEMBLE, SimStore
 
-from moldau.metadata.image import Image
-from moldau.protocol.messages.elect_leaders import ElectLeadersRequest
+from moldau.broker.metadata.image import Image
+from moldau.common.protocol.messages.elect_leaders import ElectLeadersRequest
 
 Misfortune = Callable[[Cluster, random.Random], Coroutine[Any, Any, None]]
 

@@ -22,7 +22,7 @@ from sim_routes import ClusterClient
 from sim_world import World
 from torture.reading import Place
 
-from moldau.protocol.errors import ErrorCode
+from moldau.common.protocol.errors import ErrorCode
 
 
 class GroupMember:

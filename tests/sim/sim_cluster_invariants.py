@@ -33,9 +33,9 @@ from typing import NamedTuple
 from sim_machine import DATA, Machine
 from sim_producer_order import ProducerOrder
 
-from moldau.core.crc import crc32c
-from moldau.metadata.image import Image, PartitionState
-from moldau.replication.partition import Partition
+from moldau.broker.metadata.image import Image, PartitionState
+from moldau.broker.replication.partition import Partition
+from moldau.common.core.crc import crc32c
 
 _HEADER = struct.Struct(">qiiBIhi")
 _CRC_BEGINS = 21

@@ -13,12 +13,12 @@ from sim_routes import ClusterClient, NearReplica
 from sim_world import World
 from torture.reading import Place
 
-from moldau.protocol.messages.list_offsets import (
+from moldau.common.protocol.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,
     ListOffsetsTopic,
 )
-from moldau.protocol.messages.list_transactions import ListTransactionsRequest
+from moldau.common.protocol.messages.list_transactions import ListTransactionsRequest
 
 STILL_SECONDS_MAX = 20.0
 """A new leader learns its high watermark by its followers' fetches; so long may a partition stand still."""

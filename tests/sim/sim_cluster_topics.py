@@ -22,27 +22,31 @@ from sim_cluster_reader import ClusterReader, end_of
 from sim_routes import Routed, error_codes
 from torture.reading import Place
 
-from moldau.protocol.errors import ErrorCode
-from moldau.protocol.messages.alter_partition_reassignments import (
+from moldau.common.protocol.errors import ErrorCode
+from moldau.common.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     ReassignablePartition,
     ReassignableTopic,
 )
-from moldau.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
-from moldau.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
-from moldau.protocol.messages.delete_records import (
+from moldau.common.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
+from moldau.common.protocol.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+)
+from moldau.common.protocol.messages.delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsRequest,
     DeleteRecordsTopic,
 )
-from moldau.protocol.messages.delete_topics import DeleteTopicsRequest
-from moldau.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
-from moldau.protocol.messages.incremental_alter_configs import (
+from moldau.common.protocol.messages.delete_topics import DeleteTopicsRequest
+from moldau.common.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
+from moldau.common.protocol.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
-from moldau.protocol.messages.unregister_broker import UnregisterBrokerRequest
+from moldau.common.protocol.messages.unregister_broker import UnregisterBrokerRequest
 
 BRIEF = "brief"
 _TOPIC = 2

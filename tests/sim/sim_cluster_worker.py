@@ -20,8 +20,8 @@ from sim_routes import ClusterClient, Routed
 from sim_worker import TRANSACTION_TIMEOUT_MS, Worker
 from sim_world import World
 
-from moldau.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
-from moldau.protocol.messages.fetch import FetchRequest
+from moldau.common.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
+from moldau.common.protocol.messages.fetch import FetchRequest
 
 
 class Everywhere(SimClient):

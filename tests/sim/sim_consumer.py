@@ -14,8 +14,8 @@ from sim_reader import fetch
 from sim_world import World
 from torture.reading import Place
 
-from moldau.protocol.errors import ErrorCode
-from moldau.records.batch import iter_batches
+from moldau.common.protocol.errors import ErrorCode
+from moldau.common.records.batch import iter_batches
 
 MOVED = frozenset(
     {

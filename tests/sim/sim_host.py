@@ -16,17 +16,17 @@ from sim_loop import VirtualLoop
 from sim_network import Network, ProcessNetwork
 from sim_process import Process
 
-from moldau.core.files import Buffer
-from moldau.core.settings.broker import BrokerSettings
-from moldau.core.simulated_files import SimulatedFiles
-from moldau.core.slow_lane import SlowLane
-from moldau.core.timers import LoopTimers
-from moldau.core.workers import InlineExecutor, inline_pool
-from moldau.host import Host, embedded_store
-from moldau.log.compaction.clean import clean
-from moldau.log.compaction.job import CleanError, CleanJob, CleanResult, OnProgress
-from moldau.metadata.store import MetadataStore
-from moldau.monitor.process import ProcessFacts
+from moldau.broker.host import Host, embedded_store
+from moldau.broker.log.compaction.clean import clean
+from moldau.broker.log.compaction.job import CleanError, CleanJob, CleanResult, OnProgress
+from moldau.broker.metadata.store import MetadataStore
+from moldau.broker.monitor.process import ProcessFacts
+from moldau.common.core.files import Buffer
+from moldau.common.core.slow_lane import SlowLane
+from moldau.common.core.timers import LoopTimers
+from moldau.common.core.workers import InlineExecutor, inline_pool
+from moldau.common.settings.broker import BrokerSettings
+from moldau.testing.simulated_files import SimulatedFiles
 
 MakeStore = Callable[[Host, BrokerSettings, SlowLane], MetadataStore]
 
@@ -37,7 +37,7 @@ _OPERATIONS = (
     "list_directory", "is_directory", "file_size_bytes", "modified_ms", "set_modified_ms", "make_directory",
     "rename", "remove", "remove_tree", "lock", "free_bytes",
 )  # fmt: skip
-"""Of `moldau.core.files.Files`, but for writes."""
+"""Of `moldau.common.core.files.Files`, but for writes."""
 
 
 class VirtualClock:

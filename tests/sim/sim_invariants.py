@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from moldau.node import Node
-from moldau.replication.partition import Partition
+from moldau.broker.node import Node
+from moldau.broker.replication.partition import Partition
 
 
 class Invariants:

@@ -27,7 +27,7 @@ from typing import Any, TypeVar
 from sim_process import Process, current_process, process_of
 from sim_trace import Trace
 
-from moldau.core.simulated_files import Crash
+from moldau.testing.simulated_files import Crash
 
 T = TypeVar("T")
 

@@ -8,7 +8,7 @@
 `die_after(steps)` makes the broker die at that step from now on, a step being a callback or a change of the
 disk: between the write and the answer, in the middle of a checkpoint, during recovery.
 
-`disk_fault` is asked before each operation of the disk (core/simulated_files.py), and may raise OSError.
+`disk_fault` is asked before each operation of the disk (testing/simulated_files.py), and may raise OSError.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from sim_loop import VirtualLoop
 from sim_network import Network
 from sim_process import Killed, Process
 
-from moldau.core.settings.sources import from_texts
-from moldau.core.simulated_files import SimulatedFiles
-from moldau.host import embedded_store
-from moldau.metadata.store import MetadataStore
-from moldau.node import Node
+from moldau.broker.host import embedded_store
+from moldau.broker.metadata.store import MetadataStore
+from moldau.broker.node import Node
+from moldau.common.settings.sources import from_texts
+from moldau.testing.simulated_files import SimulatedFiles
 
 PORT = 9092
 DATA = "/data"

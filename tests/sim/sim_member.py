@@ -14,20 +14,20 @@ from typing import Any
 from sim_client import RETRIABLE, Disconnected, SimClient
 from torture.reading import Place
 
-from moldau.protocol.errors import ErrorCode
-from moldau.protocol.messages.consumer_group_heartbeat import (
+from moldau.common.protocol.errors import ErrorCode
+from moldau.common.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     TopicPartitions,
 )
-from moldau.protocol.messages.consumer_protocol_assignment import (
+from moldau.common.protocol.messages.consumer_protocol_assignment import (
     ConsumerProtocolAssignment,
     TopicPartition,
 )
-from moldau.protocol.messages.consumer_protocol_subscription import ConsumerProtocolSubscription
-from moldau.protocol.messages.heartbeat import HeartbeatRequest
-from moldau.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
-from moldau.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
-from moldau.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from moldau.common.protocol.messages.consumer_protocol_subscription import ConsumerProtocolSubscription
+from moldau.common.protocol.messages.heartbeat import HeartbeatRequest
+from moldau.common.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from moldau.common.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from moldau.common.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 
 SESSION_TIMEOUT_MS = 2000
 REBALANCE_TIMEOUT_MS = 5000

@@ -162,7 +162,7 @@ class Network:
 
 
 class TakenAddress:
-    """A listening address of a process, as `moldau.core.network.Address`."""
+    """A listening address of a process, as `moldau.common.core.network.Address`."""
 
     def __init__(self, network: Network, process: Process, key: Endpoint, waits: bool) -> None:
         self.network, self.process, self.key, self.waits = network, process, key, waits
@@ -187,7 +187,7 @@ class TakenAddress:
 
 
 class ProcessNetwork:
-    """The network as one process sees it, as `moldau.core.network.Network`."""
+    """The network as one process sees it, as `moldau.common.core.network.Network`."""
 
     def __init__(self, network: Network, process: Process) -> None:
         self._network, self._process = network, process

@@ -11,8 +11,8 @@ from sim_client import RETRIABLE, Disconnected, SimClient
 from sim_world import World
 from torture.reading import Place
 
-from moldau.protocol.errors import ErrorCode
-from moldau.protocol.messages.offset_commit import (
+from moldau.common.protocol.errors import ErrorCode
+from moldau.common.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,

@@ -2,36 +2,36 @@
 
 from __future__ import annotations
 
-from moldau.protocol.declare import Message
-from moldau.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
-from moldau.protocol.messages.add_partitions_to_txn import (
+from moldau.common.protocol.declare import Message
+from moldau.common.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
+from moldau.common.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnTopic,
     AddPartitionsToTxnTransaction,
 )
-from moldau.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
-from moldau.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
-from moldau.protocol.messages.delete_groups import DeleteGroupsRequest
-from moldau.protocol.messages.describe_groups import DescribeGroupsRequest
-from moldau.protocol.messages.describe_transactions import DescribeTransactionsRequest
-from moldau.protocol.messages.end_txn import EndTxnRequest
-from moldau.protocol.messages.heartbeat import HeartbeatRequest
-from moldau.protocol.messages.init_producer_id import InitProducerIdRequest
-from moldau.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
-from moldau.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
-from moldau.protocol.messages.offset_commit import (
+from moldau.common.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
+from moldau.common.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from moldau.common.protocol.messages.delete_groups import DeleteGroupsRequest
+from moldau.common.protocol.messages.describe_groups import DescribeGroupsRequest
+from moldau.common.protocol.messages.describe_transactions import DescribeTransactionsRequest
+from moldau.common.protocol.messages.end_txn import EndTxnRequest
+from moldau.common.protocol.messages.heartbeat import HeartbeatRequest
+from moldau.common.protocol.messages.init_producer_id import InitProducerIdRequest
+from moldau.common.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from moldau.common.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from moldau.common.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from moldau.protocol.messages.offset_delete import (
+from moldau.common.protocol.messages.offset_delete import (
     OffsetDeleteRequest,
     OffsetDeleteRequestPartition,
     OffsetDeleteRequestTopic,
 )
-from moldau.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
-from moldau.protocol.messages.sync_group import SyncGroupRequest
-from moldau.protocol.messages.txn_offset_commit import (
+from moldau.common.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+from moldau.common.protocol.messages.sync_group import SyncGroupRequest
+from moldau.common.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,

@@ -16,7 +16,7 @@ from __future__ import annotations
 import contextvars
 from collections.abc import Callable
 
-from moldau.core.simulated_files import Crash
+from moldau.testing.simulated_files import Crash
 
 _current: contextvars.ContextVar[Process | None] = contextvars.ContextVar("process", default=None)
 

@@ -17,19 +17,22 @@ from sim_admin import TRANSACTION, find_coordinator
 from sim_client import RETRIABLE, Disconnected, SimClient
 from sim_host import EPOCH_MS
 
-from moldau.protocol.errors import ErrorCode
-from moldau.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
-from moldau.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
-from moldau.protocol.messages.end_txn import EndTxnRequest
-from moldau.protocol.messages.init_producer_id import InitProducerIdRequest
-from moldau.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from moldau.protocol.messages.txn_offset_commit import (
+from moldau.common.protocol.errors import ErrorCode
+from moldau.common.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
+from moldau.common.protocol.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnTopic,
+)
+from moldau.common.protocol.messages.end_txn import EndTxnRequest
+from moldau.common.protocol.messages.init_producer_id import InitProducerIdRequest
+from moldau.common.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from moldau.common.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
-from moldau.records.builder import build_batch
-from moldau.records.record import Record
+from moldau.common.records.builder import build_batch
+from moldau.common.records.record import Record
 
 IN_FLIGHT_MAX = 5
 Place = tuple[str, int]

@@ -12,16 +12,16 @@ from typing import Any
 from sim_client import RETRIABLE, SimClient
 from torture.reading import Place, Seen
 
-from moldau.protocol.errors import ErrorCode
-from moldau.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from moldau.protocol.messages.list_offsets import (
+from moldau.common.protocol.errors import ErrorCode
+from moldau.common.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from moldau.common.protocol.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,
     ListOffsetsTopic,
 )
-from moldau.protocol.messages.list_transactions import ListTransactionsRequest
-from moldau.records.batch import BatchView, iter_batches
-from moldau.records.control import ControlType, control_type
+from moldau.common.protocol.messages.list_transactions import ListTransactionsRequest
+from moldau.common.records.batch import BatchView, iter_batches
+from moldau.common.records.control import ControlType, control_type
 
 FETCH_VERSION = 11
 LATEST, EARLIEST = -1, -2

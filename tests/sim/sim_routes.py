@@ -21,11 +21,11 @@ from sim_process import Process
 from sim_world import World
 from torture.reading import Place
 
-from moldau.protocol.declare import Message
-from moldau.protocol.errors import ErrorCode
-from moldau.protocol.messages.fetch import FetchRequest
-from moldau.protocol.messages.find_coordinator import FindCoordinatorRequest
-from moldau.protocol.messages.metadata import MetadataRequest
+from moldau.common.protocol.declare import Message
+from moldau.common.protocol.errors import ErrorCode
+from moldau.common.protocol.messages.fetch import FetchRequest
+from moldau.common.protocol.messages.find_coordinator import FindCoordinatorRequest
+from moldau.common.protocol.messages.metadata import MetadataRequest
 
 T = TypeVar("T")
 

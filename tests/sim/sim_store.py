@@ -28,12 +28,10 @@ from sim_loop import VirtualLoop
 from sim_network import Network
 from sim_process import Process
 
-from moldau.core.timers import LoopTimers
-from moldau.metadata.changes import Change
-from moldau.metadata.codec import decode_changes, decode_image, encode_image, to_json
-from moldau.metadata.image import Image
-from moldau.metadata.shared_memory import SharedMemory, _Session
-from moldau.metadata.store import (
+from moldau.broker.metadata.changes import Change
+from moldau.broker.metadata.codec import decode_changes, decode_image, encode_image, to_json
+from moldau.broker.metadata.image import Image
+from moldau.broker.metadata.store import (
     ControllerFenced,
     Deliver,
     Entry,
@@ -48,6 +46,8 @@ from moldau.metadata.store import (
     Snapshot,
     VersionConflict,
 )
+from moldau.common.core.timers import LoopTimers
+from moldau.testing.shared_memory import SharedMemory, _Session
 
 T = TypeVar("T")
 
@@ -136,7 +136,7 @@ class SimStore:
         """Whether anything can still happen here."""
         return self.process.alive or any(each.store is self for each in self._ensemble.sessions)  # type: ignore[comparison-overlap]
 
-    # The interface: moldau/metadata/store.py has the promises
+    # The interface: moldau/broker/metadata/store.py has the promises
 
     async def open(self) -> Image:
         def act() -> Image:

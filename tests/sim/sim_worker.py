@@ -17,7 +17,7 @@ from sim_world import World
 from torture.reading import Place
 from torture.worker import transformed
 
-from moldau.records.batch import iter_batches
+from moldau.common.records.batch import iter_batches
 
 TRANSACTION_TIMEOUT_MS = 3000
 

@@ -9,7 +9,7 @@ import contextlib
 import pytest
 from compaction_world import CompactionWorld
 
-from moldau.core.simulated_files import Crash
+from moldau.testing.simulated_files import Crash
 
 pytestmark = pytest.mark.usefixtures("compaction_kernel")
 

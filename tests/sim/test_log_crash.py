@@ -16,21 +16,21 @@ import random
 
 import pytest
 
-from moldau.core.settings.topic import TopicSettings
-from moldau.core.simulated_files import Crash, SimulatedFiles
-from moldau.log.log import Log
-from moldau.log.producers import Producers
-from moldau.log.recovery import open_log
-from moldau.log.transaction_index import AbortedTransaction
-from moldau.records.batch import BatchView, iter_batches
-from moldau.records.builder import build_batch
-from moldau.records.control import (
+from moldau.broker.log.log import Log
+from moldau.broker.log.recovery.recovery import open_log
+from moldau.broker.log.state.producers import Producers
+from moldau.broker.log.state.transaction_index import AbortedTransaction
+from moldau.common.records.batch import BatchView, iter_batches
+from moldau.common.records.builder import build_batch
+from moldau.common.records.control import (
     ControlType,
     EndTransactionMarker,
     build_end_transaction_marker,
     parse_end_transaction_marker,
 )
-from moldau.records.record import Record
+from moldau.common.records.record import Record
+from moldau.common.settings.topic import TopicSettings
+from moldau.testing.simulated_files import Crash, SimulatedFiles
 
 DIRECTORY = "/data/flights-0"
 SETTINGS = TopicSettings(internal_segment_bytes=1500, index_interval_bytes=150, segment_index_bytes=400)

@@ -11,13 +11,13 @@ from sim_client import SimClient
 from sim_cluster import Cluster
 from sim_world import World, simulate
 
-from moldau.handlers.session import Session
-from moldau.metadata.acls import Acl
-from moldau.protocol.messages.create_acls import AclCreation, CreateAclsRequest
-from moldau.protocol.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
-from moldau.protocol.messages.describe_acls import DescribeAclsRequest
-from moldau.protocol.operations import Operation, PatternType, Permission, ResourceType
-from moldau.security.authorizer import Authorizer
+from moldau.broker.handlers.parts.session import Session
+from moldau.broker.metadata.acls import Acl
+from moldau.broker.security.authorizer import Authorizer
+from moldau.common.protocol.messages.create_acls import AclCreation, CreateAclsRequest
+from moldau.common.protocol.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
+from moldau.common.protocol.messages.describe_acls import DescribeAclsRequest
+from moldau.common.protocol.operations import Operation, PatternType, Permission, ResourceType
 
 SECURED = {
     "authorizer_class_name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",

@@ -8,12 +8,12 @@ import pytest
 from sim_world import World, simulate
 from test_sim_replication import Story, Trio
 
-from moldau.protocol.messages.delete_records import (
+from moldau.common.protocol.messages.delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsRequest,
     DeleteRecordsTopic,
 )
-from moldau.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
+from moldau.common.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 
 SEEDS = [1, 2, 3, 4]
 

@@ -17,11 +17,11 @@ from sim_client import RETRIABLE, Disconnected
 from sim_world import World, simulate
 from test_sim_replication import Trio
 
-from moldau.protocol.errors import ErrorCode
-from moldau.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from moldau.records.builder import build_batch
-from moldau.records.record import Record
-from moldau.server.commit_backlog import SHARE_BYTES
+from moldau.broker.server.commit_backlog import SHARE_BYTES
+from moldau.common.protocol.errors import ErrorCode
+from moldau.common.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from moldau.common.records.builder import build_batch
+from moldau.common.records.record import Record
 
 PLACE = ("t", 0)
 RECORD_BYTES = 200_000

@@ -17,13 +17,13 @@ from sim_reader import FETCH_VERSION
 from sim_routes import error_codes
 from sim_world import World, simulate
 
-from moldau.metadata.features import ELIGIBLE
-from moldau.protocol.errors import ErrorCode
-from moldau.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from moldau.protocol.messages.delete_topics import DeleteTopicsRequest
-from moldau.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from moldau.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
-from moldau.replication.partition import Partition
+from moldau.broker.metadata.features import ELIGIBLE
+from moldau.broker.replication.partition import Partition
+from moldau.common.protocol.errors import ErrorCode
+from moldau.common.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from moldau.common.protocol.messages.delete_topics import DeleteTopicsRequest
+from moldau.common.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from moldau.common.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 
 ONE = ("orders", 0)
 Happens = Callable[[World, Cluster], Awaitable[None]]

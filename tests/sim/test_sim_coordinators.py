@@ -28,16 +28,16 @@ from sim_store import ENSEMBLE
 from sim_world import World, simulate
 from torture.reading import Place
 
-from moldau.metadata.image import GROUP_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
-from moldau.protocol.errors import ErrorCode
-from moldau.protocol.messages.create_topics import (
+from moldau.broker.metadata.image import GROUP_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
+from moldau.common.protocol.errors import ErrorCode
+from moldau.common.protocol.messages.create_topics import (
     CreatableReplicaAssignment,
     CreatableTopic,
     CreateTopicsRequest,
 )
-from moldau.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from moldau.protocol.messages.end_txn import EndTxnRequest
-from moldau.protocol.messages.find_coordinator import FindCoordinatorRequest
+from moldau.common.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from moldau.common.protocol.messages.end_txn import EndTxnRequest
+from moldau.common.protocol.messages.find_coordinator import FindCoordinatorRequest
 
 STATE, OFFSETS = (TRANSACTION_STATE_TOPIC, 0), (GROUP_OFFSETS_TOPIC, 0)
 PLACES: list[Place] = [("t", 0), ("t", 1), ("t", 2)]

@@ -23,8 +23,8 @@ from sim_reader import list_ends, read
 from sim_world import World, simulate
 from torture.judge_acknowledged import judge_acknowledged
 
-from moldau.log.manager import NoUsableDirectory
-from moldau.metadata.store import MetadataStoreError
+from moldau.broker.log.manager import NoUsableDirectory
+from moldau.broker.metadata.store import MetadataStoreError
 
 TOPIC = "t"
 DiskFault = Callable[[str, str], None]

@@ -7,8 +7,8 @@ import asyncio
 from sim_world import World, simulate
 from test_sim_replication import Trio
 
-from moldau.metadata.image import Image
-from moldau.protocol.messages.delete_records import (
+from moldau.broker.metadata.image import Image
+from moldau.common.protocol.messages.delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsRequest,
     DeleteRecordsTopic,

@@ -20,16 +20,20 @@ from sim_producer import SimProducer
 from sim_reader import list_ends, read
 from sim_world import World, simulate
 
-from moldau.protocol.errors import ErrorCode
-from moldau.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
-from moldau.protocol.messages.delete_topics import DeleteTopicsRequest
-from moldau.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
-from moldau.protocol.messages.incremental_alter_configs import (
+from moldau.common.protocol.errors import ErrorCode
+from moldau.common.protocol.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+)
+from moldau.common.protocol.messages.delete_topics import DeleteTopicsRequest
+from moldau.common.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from moldau.common.protocol.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
-from moldau.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from moldau.common.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 
 NAMES = ("a", "b", "c")
 TOPIC = 2

@@ -20,7 +20,7 @@ from torture.judge_loop import judge_offsets, judge_output
 from torture.reading import Place
 from torture.worker import transformed
 
-from moldau.metadata.image import GROUP_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
+from moldau.broker.metadata.image import GROUP_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
 
 SOURCE, TARGET = {"in": 3}, {"out": 2}
 RECORDS = 60

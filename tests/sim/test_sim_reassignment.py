@@ -14,25 +14,25 @@ from sim_cluster_reader import ClusterReader
 from sim_machine import DATA
 from sim_world import World, simulate
 
-from moldau.metadata.image import PartitionState
-from moldau.protocol.errors import ErrorCode
-from moldau.protocol.messages.alter_partition_reassignments import (
+from moldau.broker.metadata.image import PartitionState
+from moldau.common.protocol.errors import ErrorCode
+from moldau.common.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     ReassignablePartition,
     ReassignableTopic,
 )
-from moldau.protocol.messages.create_topics import (
+from moldau.common.protocol.messages.create_topics import (
     CreatableReplicaAssignment,
     CreatableTopic,
     CreatableTopicConfig,
     CreateTopicsRequest,
 )
-from moldau.protocol.messages.delete_records import (
+from moldau.common.protocol.messages.delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsRequest,
     DeleteRecordsTopic,
 )
-from moldau.protocol.messages.incremental_alter_configs import (
+from moldau.common.protocol.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,

@@ -14,9 +14,13 @@ from sim_cluster_producer import ClusterProducer
 from sim_machine import DATA
 from sim_world import World, simulate
 
-from moldau.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
-from moldau.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from moldau.replication.partition import Partition
+from moldau.broker.replication.partition import Partition
+from moldau.common.protocol.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+)
+from moldau.common.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 
 Story = Callable[["Trio"], Awaitable[None]]
 

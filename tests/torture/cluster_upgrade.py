@@ -17,9 +17,9 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from moldau.metadata.levels import FEATURE, LEVEL_MAX
-from moldau.protocol.errors import ErrorCode
-from moldau.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
+from moldau.broker.metadata.levels import FEATURE, LEVEL_MAX
+from moldau.common.protocol.errors import ErrorCode
+from moldau.common.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from moldau.testing import Cluster
 from moldau.testing.in_process import BrokerDidNotStart
 from torture import HERE

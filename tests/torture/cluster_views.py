@@ -10,10 +10,10 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from moldau.cli.shared.errors import CommandError
-from moldau.cli.shared.raw_request import ask_message
-from moldau.protocol.declare import Message
-from moldau.protocol.messages.metadata import MetadataRequest
+from moldau.common.protocol.declare import Message
+from moldau.common.protocol.messages.metadata import MetadataRequest
+from moldau.tools.shared.errors import CommandError
+from moldau.tools.shared.raw_request import ask_message
 
 VERSION = 9
 TIMEOUT_S = 10.0

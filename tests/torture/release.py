@@ -16,7 +16,7 @@ def main() -> int:
     plan = json.loads(Path(sys.argv[1]).read_text())
     sys.path[0] = plan["source"]  # instead of this script's folder; "" is the working folder
 
-    from moldau.metadata import levels
+    from moldau.broker.metadata import levels
 
     if plan["source"] and not str(levels.__file__).startswith(plan["source"]):
         raise SystemExit(f"{plan['source']} has no moldau: {levels.__file__} was found")
@@ -24,7 +24,7 @@ def main() -> int:
         levels.LEVEL_MAX = plan["level"]
         levels.LEVELS = (levels.LEVEL_MIN, levels.LEVEL_MAX)
 
-    from moldau.cli.main import main as command
+    from moldau.tools.main import main as command
 
     sys.argv = ["moldau", *sys.argv[2:]]
     return command()

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from moldau.core.settings.sources import from_environment, from_texts
+from moldau.common.settings.sources import from_environment, from_texts
 
 ROOT = Path(__file__).parents[2]
 ENTRYPOINT = ROOT / "docker" / "entrypoint.sh"

@@ -2,7 +2,7 @@
 
 import ctypes
 
-from moldau.core.message_headers import message_headers
+from moldau.common.core.message_headers import message_headers
 
 
 def with_hole(value):

@@ -2,7 +2,7 @@
 
 node.py          in the same folder or a folder above it, or the only file of this name
 log/log.py       the end of a file's path
-moldau.log.log   a module, or a name in one; `moldau.` also begins names of settings, headers and a feature
+moldau.tools.app a module, or a name in one; `moldau.` also begins names of settings, headers and a feature
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from moldau.core.settings.broker import BrokerSettings
-from moldau.metadata import levels
-from moldau.registry.settings import RegistrySettings
-from moldau.rest.settings import RestSettings
+from moldau.broker.metadata import levels
+from moldau.common.settings.broker import BrokerSettings
+from moldau.services.registry.settings import RegistrySettings
+from moldau.services.rest.settings import RestSettings
 
 ROOT = Path(__file__).parents[2]
 POINTER = re.compile(r"(?<![\w./<{*-])(?:\.\./)*((?:[\w.-]+/)*[\w-]+\.(?:py|c|md))\b(?!\w)")

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from moldau.core.settings.sources import from_texts
+from moldau.common.settings.sources import from_texts
 from moldau.testing import Security
 from moldau.testing.authority import Authority, KeyPair
 from moldau.testing.security import PROTOCOLS, jaas_entry

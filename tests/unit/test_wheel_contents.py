@@ -42,6 +42,6 @@ def test_every_file_of_the_packages_is_in_a_wheel(tmp_path: Path) -> None:
     assert made.returncode == 0, made.stdout + made.stderr
 
     wanted = {each for each in files(SOURCES) if each.suffix not in BUILT_FROM}
-    assert Path("moldau/rest/openapi/page.html") in wanted
+    assert Path("moldau/services/rest/openapi/page.html") in wanted
     assert wanted - files(built) == set()
     assert [each for each in wanted if not filecmp.cmp(SOURCES / each, built / each, shallow=False)] == []

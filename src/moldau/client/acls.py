@@ -7,9 +7,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from moldau.protocol.messages.create_acls import AclCreation, CreateAclsRequest
-from moldau.protocol.messages.delete_acls import DeleteAclsFilter, DeleteAclsMatchingAcl, DeleteAclsRequest
-from moldau.protocol.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
+from moldau.common.protocol.messages.create_acls import AclCreation, CreateAclsRequest
+from moldau.common.protocol.messages.delete_acls import (
+    DeleteAclsFilter,
+    DeleteAclsMatchingAcl,
+    DeleteAclsRequest,
+)
+from moldau.common.protocol.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
 
 
 class AclRow(NamedTuple):

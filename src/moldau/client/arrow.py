@@ -21,8 +21,8 @@ from moldau.client import columns
 from moldau.client.cluster import Cluster
 from moldau.client.errors import CorruptRecords
 from moldau.client.fetcher import fetch_range
-from moldau.core.unreadable import advice
-from moldau.records.batch import LOG_APPEND_TIME, BatchView
+from moldau.common.core.unreadable import advice
+from moldau.common.records.batch import LOG_APPEND_TIME, BatchView
 
 ROWS_MAX = 20_000
 BYTES_MAX = 16 * 1024 * 1024

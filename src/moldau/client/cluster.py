@@ -22,10 +22,10 @@ from typing import NamedTuple, Self, TypeAlias, TypeVar
 from moldau.client.connection import Connection, ConnectionLost
 from moldau.client.errors import ClusterTimeout, OptionError, Retriable, UnknownTopic, check, error_words
 from moldau.client.options import ClientOptions, parse_options
-from moldau.core.ids import ZERO_UUID
-from moldau.protocol.errors import ErrorCode
-from moldau.protocol.messages.find_coordinator import FindCoordinatorRequest
-from moldau.protocol.messages.metadata import (
+from moldau.common.core.ids import ZERO_UUID
+from moldau.common.protocol.errors import ErrorCode
+from moldau.common.protocol.messages.find_coordinator import FindCoordinatorRequest
+from moldau.common.protocol.messages.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
     MetadataResponse,

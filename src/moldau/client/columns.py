@@ -28,8 +28,8 @@ from functools import cache
 from importlib import import_module
 from typing import Any, NamedTuple, NoReturn, Protocol, TypeAlias
 
-from moldau.core.kernels import built, ruled_out
-from moldau.records.record import decode_records
+from moldau.common.core.kernels import built, ruled_out
+from moldau.common.records.record import decode_records
 
 compiled = built("moldau.client._columns")  # None: installed where there is no C compiler
 

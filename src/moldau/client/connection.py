@@ -22,12 +22,12 @@ from typing import Any, NamedTuple
 
 from moldau.client.errors import ClientError, OptionError, RequestRefused, error_words
 from moldau.client.options import ClientOptions
-from moldau.credentials.client.exchange import LoginFailed
-from moldau.credentials.errors import CredentialsError
-from moldau.protocol.declare import Message
-from moldau.protocol.frames import frame_request, has_tagged_response_header
-from moldau.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from moldau.protocol.wire import MalformedMessage, read_uvarint, skip_tags
+from moldau.common.credentials.client.exchange import LoginFailed
+from moldau.common.credentials.errors import CredentialsError
+from moldau.common.protocol.declare import Message
+from moldau.common.protocol.frames import frame_request, has_tagged_response_header
+from moldau.common.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from moldau.common.protocol.wire import MalformedMessage, read_uvarint, skip_tags
 
 FRAME_BYTES_MAX = 1024 * 1024 * 1024
 """Above this it is no Kafka broker that answers ("HTTP" read as a length is 1.2 GiB)."""
@@ -267,7 +267,7 @@ def tls_context(options: ClientOptions) -> ssl.SSLContext | None:
     """The TLS context for the options; None without TLS. OptionError."""
     if options.security.tls is None:
         return None
-    from moldau.credentials.client.contexts import context_of
+    from moldau.common.credentials.client.contexts import context_of
 
     try:
         return context_of(options.security)

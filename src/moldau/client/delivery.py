@@ -19,8 +19,8 @@ from moldau.client.cluster import Cluster, TopicPartition
 from moldau.client.connection import Connection
 from moldau.client.errors import ClientError, Retriable
 from moldau.client.sealing import EncodedBatch, seal
-from moldau.protocol.errors import ErrorCode
-from moldau.protocol.messages.produce import (
+from moldau.common.protocol.errors import ErrorCode
+from moldau.common.protocol.messages.produce import (
     PartitionProduceData,
     ProduceRequest,
     ProduceResponse,

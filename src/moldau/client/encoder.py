@@ -28,8 +28,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from moldau.client.sealing import EncodedBatch
-from moldau.records.compression import CODEC_NUMBERS, NONE, compress
-from moldau.records.record import encode_varint
+from moldau.common.records.compression import CODEC_NUMBERS, NONE, compress
+from moldau.common.records.record import encode_varint
 
 _TABLE_SIZE = 1 << 14
 _FIXED_BYTES = 8

@@ -6,7 +6,7 @@ client: it ends one attempt of several.
 
 from __future__ import annotations
 
-from moldau.protocol.errors import ErrorCode
+from moldau.common.protocol.errors import ErrorCode
 
 _CODES = {int(code): code for code in ErrorCode}
 

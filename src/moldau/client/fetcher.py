@@ -31,8 +31,8 @@ from moldau.client.errors import (
     UnknownTopic,
     error_words,
 )
-from moldau.protocol.errors import ErrorCode
-from moldau.protocol.messages.fetch import (
+from moldau.common.protocol.errors import ErrorCode
+from moldau.common.protocol.messages.fetch import (
     AbortedTransaction,
     FetchPartition,
     FetchRequest,
@@ -40,8 +40,15 @@ from moldau.protocol.messages.fetch import (
     FetchTopic,
     PartitionData,
 )
-from moldau.records.batch import MAGIC, MAGIC_OFFSET, BatchView, CorruptBatch, batch_size_bytes, iter_batches
-from moldau.records.control import ControlType, control_type
+from moldau.common.records.batch import (
+    MAGIC,
+    MAGIC_OFFSET,
+    BatchView,
+    CorruptBatch,
+    batch_size_bytes,
+    iter_batches,
+)
+from moldau.common.records.control import ControlType, control_type
 
 FETCH_BYTES_MIN = 64 * 1024
 _BY_NAME = 12

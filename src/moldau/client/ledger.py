@@ -25,7 +25,7 @@ from typing import Any
 from moldau.client.cluster import Cluster
 from moldau.client.connection import Connection
 from moldau.client.errors import Retriable, check
-from moldau.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+from moldau.common.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 
 EARLIER_RUNS_MAX = 40
 """So many ids of 36 characters fit what a broker takes as metadata (4096 bytes)."""

@@ -19,11 +19,14 @@ from collections.abc import Callable, Generator, Mapping
 from typing import Any, NamedTuple
 
 from moldau.client.errors import ClientError, RequestRefused, error_words
-from moldau.credentials.client.exchange import LoginFailed, exchange_of, os_nonce
-from moldau.credentials.client.options import SaslOptions
-from moldau.protocol.errors import ErrorCode
-from moldau.protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
-from moldau.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
+from moldau.common.credentials.client.exchange import LoginFailed, exchange_of, os_nonce
+from moldau.common.credentials.client.options import SaslOptions
+from moldau.common.protocol.errors import ErrorCode
+from moldau.common.protocol.messages.sasl_authenticate import (
+    SaslAuthenticateRequest,
+    SaslAuthenticateResponse,
+)
+from moldau.common.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 
 _HANDSHAKE_VERSION = 1
 """After version 0 the messages would follow without a header, as for brokers of before Kafka 1.0."""

@@ -12,14 +12,18 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from moldau.client.connection import Connection
 from moldau.client.errors import Retriable, check
-from moldau.protocol.errors import ErrorCode
-from moldau.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
-from moldau.protocol.messages.offset_commit import (
+from moldau.common.protocol.errors import ErrorCode
+from moldau.common.protocol.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
+from moldau.common.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from moldau.protocol.messages.offset_fetch import (
+from moldau.common.protocol.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopic,

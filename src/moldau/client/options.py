@@ -12,13 +12,13 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from moldau.client.errors import OptionError
-from moldau.credentials.client.options import (
+from moldau.common.credentials.client.options import (
     PLAINTEXT,
     ClientSecurity,
     client_security,
     is_security_setting,
 )
-from moldau.credentials.errors import CredentialsError
+from moldau.common.credentials.errors import CredentialsError
 
 _warned: set[str] = set()
 

@@ -28,14 +28,17 @@ from moldau.client.cluster import GROUP, TRANSACTION, Cluster, TopicPartition
 from moldau.client.delivery import Delivery, Producer
 from moldau.client.errors import ClientError, RequestRefused, Retriable, check, error_words
 from moldau.client.sealing import EncodedBatch
-from moldau.protocol.declare import Message
-from moldau.protocol.errors import ErrorCode
-from moldau.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
-from moldau.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
-from moldau.protocol.messages.api_versions import ApiVersionsRequest
-from moldau.protocol.messages.end_txn import EndTxnRequest
-from moldau.protocol.messages.init_producer_id import InitProducerIdRequest
-from moldau.protocol.messages.txn_offset_commit import (
+from moldau.common.protocol.declare import Message
+from moldau.common.protocol.errors import ErrorCode
+from moldau.common.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
+from moldau.common.protocol.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnTopic,
+)
+from moldau.common.protocol.messages.api_versions import ApiVersionsRequest
+from moldau.common.protocol.messages.end_txn import EndTxnRequest
+from moldau.common.protocol.messages.init_producer_id import InitProducerIdRequest
+from moldau.common.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,

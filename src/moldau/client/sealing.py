@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from moldau.core.crc import crc32c
-from moldau.records.batch import (
+from moldau.common.core.crc import crc32c
+from moldau.common.records.batch import (
     CRC,
     CRC_OFFSET,
     CRC_START,
@@ -24,8 +24,8 @@ from moldau.records.batch import (
     NO_SEQUENCE,
     TRANSACTIONAL,
 )
-from moldau.records.compression import NONE
-from moldau.records.record import Record, encode_record
+from moldau.common.records.compression import NONE
+from moldau.common.records.record import Record, encode_record
 
 
 class EncodedBatch(NamedTuple):

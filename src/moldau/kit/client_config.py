@@ -12,7 +12,7 @@ from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Message
 
-from moldau.core.unreadable import advice
+from moldau.common.core.unreadable import advice
 from moldau.kit.errors import BadCall
 
 log = logging.getLogger("moldau.kit")
@@ -45,8 +45,8 @@ def _translated(config: Config) -> dict[str, Any]:
     texts = {name: value for name, value in config.items() if isinstance(value, str)}
     if not any(name.startswith(("ssl.", "sasl.")) for name in texts):
         return dict(config)
-    from moldau.credentials.client.librdkafka import for_librdkafka
-    from moldau.credentials.errors import CredentialsError
+    from moldau.common.credentials.client.librdkafka import for_librdkafka
+    from moldau.common.credentials.errors import CredentialsError
 
     try:
         return {name: value for name, value in config.items() if name not in texts} | for_librdkafka(texts)

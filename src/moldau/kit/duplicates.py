@@ -20,7 +20,7 @@ from typing import Any
 
 from confluent_kafka import Message
 
-from moldau.core.message_headers import message_headers
+from moldau.common.core.message_headers import message_headers
 from moldau.kit.client_config import positive
 from moldau.kit.errors import BadCall
 

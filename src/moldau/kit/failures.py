@@ -20,7 +20,7 @@ from typing import Any, Literal
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from moldau.core.message_headers import message_headers
+from moldau.common.core.message_headers import message_headers
 from moldau.kit.client_config import Config, client_config, client_log, log, sentence
 from moldau.kit.errors import BadCall, KitError
 from moldau.kit.handlers import Attempt

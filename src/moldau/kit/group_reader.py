@@ -21,7 +21,7 @@ from typing import Any, Protocol
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from moldau.core.unreadable import UNREADABLE
+from moldau.common.core.unreadable import UNREADABLE
 from moldau.kit.client_config import client_log, kafka_error, log, sentence, unreadable
 from moldau.kit.errors import KitError
 

@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
-from moldau.core.message_headers import message_headers
-from moldau.core.unreadable import UNREADABLE
+from moldau.common.core.message_headers import message_headers
+from moldau.common.core.unreadable import UNREADABLE
 from moldau.kit.client_config import client_log, sentence, unreadable
 from moldau.kit.errors import KitError, TimedOut
 from moldau.kit.topics import Topics

@@ -18,7 +18,7 @@ from decimal import Decimal
 from json.encoder import encode_basestring
 from typing import Any
 
-from moldau.core.json_steps import has_more_values, load_in_steps
+from moldau.common.core.json_steps import has_more_values, load_in_steps
 from moldau.schemas.schema import InvalidSchema
 
 TEXT_CHARACTERS_MAX = 2 * 1024 * 1024

@@ -55,7 +55,7 @@ class Cluster:
             raise StreamsError(str(failure)) from None
 
     def _metadata(self) -> Any:
-        from moldau.protocol.messages.metadata import MetadataRequest
+        from moldau.common.protocol.messages.metadata import MetadataRequest
 
         request = MetadataRequest(topics=[], allow_auto_topic_creation=False)
         return self._client.persist("look at the cluster", lambda: self._client.any_broker().ask(request))
@@ -101,8 +101,8 @@ class Cluster:
     def _create(self, topic: str, partitions: int, config: Mapping[str, str]) -> bool:
         """Ask the controller for a topic; False if it was created meanwhile."""
         from moldau.client.errors import RequestRefused, check
-        from moldau.protocol.errors import ErrorCode
-        from moldau.protocol.messages.create_topics import (
+        from moldau.common.protocol.errors import ErrorCode
+        from moldau.common.protocol.messages.create_topics import (
             CreatableTopic,
             CreatableTopicConfig,
             CreateTopicsRequest,
@@ -129,7 +129,10 @@ class Cluster:
 def topic_setting(cluster: Client, topic: str, name: str) -> str | None:
     """A topic's setting; None if the cluster does not report it."""
     from moldau.client.errors import ClientError, Retriable
-    from moldau.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+    from moldau.common.protocol.messages.describe_configs import (
+        DescribeConfigsRequest,
+        DescribeConfigsResource,
+    )
 
     asked = DescribeConfigsResource(
         resource_type=TOPIC_RESOURCE, resource_name=topic, configuration_keys=[name]

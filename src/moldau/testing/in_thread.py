@@ -8,8 +8,8 @@ import threading
 import warnings
 from collections.abc import Mapping
 
-from moldau.core.settings.sources import from_texts
-from moldau.node import Node
+from moldau.broker.node import Node
+from moldau.common.settings.sources import from_texts
 from moldau.testing.broker import START_TIMEOUT_SECONDS, Addresses
 
 

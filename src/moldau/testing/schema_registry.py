@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from moldau.http.server import ServerThread
+    from moldau.services.http.server import ServerThread
     from moldau.testing.broker import Broker
 
 
@@ -44,9 +44,9 @@ class SchemaRegistry:
 
     def start(self) -> SchemaRegistry:
         """Start; returns when it answers. Raises what keeps it from starting."""
-        from moldau.http.server import ServerThread
-        from moldau.registry.running import serve_registry
-        from moldau.registry.settings import parse_registry_settings
+        from moldau.services.http.server import ServerThread
+        from moldau.services.registry.running import serve_registry
+        from moldau.services.registry.settings import parse_registry_settings
 
         servers = self._broker if isinstance(self._broker, str) else self._broker.bootstrap_servers
         texts = {

@@ -7,12 +7,12 @@ import socket
 
 import pytest
 
-from moldau.agent.connections import Connections
-from moldau.agent.counters import Counters
-from moldau.agent.http_listener import HttpConnection
-from moldau.agent.intake import Intake, Origin
-from moldau.agent.message import BadMessage, Message, parse
-from moldau.agent.settings import AgentSettings, Quota
+from moldau.kit.agent.connections import Connections
+from moldau.kit.agent.counters import Counters
+from moldau.kit.agent.http_listener import HttpConnection
+from moldau.kit.agent.intake import Intake, Origin
+from moldau.kit.agent.message import BadMessage, Message, parse
+from moldau.kit.agent.settings import AgentSettings, Quota
 from moldau.kit.agent_client import AgentClient
 
 

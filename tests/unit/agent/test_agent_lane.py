@@ -1,8 +1,8 @@
 """A lane: its quota, and the sources it remembers when records of theirs are gone from the disk."""
 
-from moldau.agent.lane import Lane
-from moldau.agent.message import Message
-from moldau.agent.settings import AgentSettings, Quota
+from moldau.kit.agent.lane import Lane
+from moldau.kit.agent.message import Message
+from moldau.kit.agent.settings import AgentSettings, Quota
 
 
 def test_a_quota_allows_a_seconds_worth_at_once_and_then_the_rate(tmp_path):

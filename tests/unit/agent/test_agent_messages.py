@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moldau.agent.message import BadMessage, Message, decode, headers_of, parse, source_of
+from moldau.kit.agent.message import BadMessage, Message, decode, headers_of, parse, source_of
 
 INT64 = st.integers(-(1 << 63), (1 << 63) - 1)
 

@@ -6,28 +6,32 @@ The sentences are those that Kafka's own tool prints.
 
 import pytest
 
-from moldau.cli.acls.explanation import Question, explain
-from moldau.cli.app import run as run_moldau
-from moldau.cli.kafka import acls as tool
-from moldau.cli.kafka.running import run
-from moldau.metadata.acls import Acl
-from moldau.metadata.changes import AclsCreated, AclsDeleted, replay
-from moldau.metadata.image import EMPTY_IMAGE
-from moldau.protocol.messages.create_acls import AclCreationResult, CreateAclsRequest, CreateAclsResponse
-from moldau.protocol.messages.delete_acls import (
+from moldau.broker.metadata.acls import Acl
+from moldau.broker.metadata.changes import AclsCreated, AclsDeleted, replay
+from moldau.broker.metadata.image import EMPTY_IMAGE
+from moldau.broker.security.acl_filter import AclFilter
+from moldau.common.protocol.messages.create_acls import (
+    AclCreationResult,
+    CreateAclsRequest,
+    CreateAclsResponse,
+)
+from moldau.common.protocol.messages.delete_acls import (
     DeleteAclsFilterResult,
     DeleteAclsMatchingAcl,
     DeleteAclsRequest,
     DeleteAclsResponse,
 )
-from moldau.protocol.messages.describe_acls import (
+from moldau.common.protocol.messages.describe_acls import (
     AclDescription,
     DescribeAclsRequest,
     DescribeAclsResource,
     DescribeAclsResponse,
 )
-from moldau.protocol.operations import Operation, PatternType, Permission, ResourceType
-from moldau.security.acl_filter import AclFilter
+from moldau.common.protocol.operations import Operation, PatternType, Permission, ResourceType
+from moldau.tools.app import run as run_moldau
+from moldau.tools.commands.acls.explanation import Question, explain
+from moldau.tools.kafka.programs import acls as tool
+from moldau.tools.kafka.running import run
 
 SERVER = ["--bootstrap-server", "localhost:9092"]
 

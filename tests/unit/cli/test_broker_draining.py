@@ -6,28 +6,28 @@ from typing import Any
 
 import pytest
 
-from moldau.cli.brokers.draining import Drain, cancel
-from moldau.cli.brokers.overview import IN_SERVICE, BrokerRow, Overview
-from moldau.cli.shared.errors import CommandError
-from moldau.cli.transactions.routing import Routing
-from moldau.protocol.errors import ErrorCode
-from moldau.protocol.messages.alter_partition_reassignments import (
+from moldau.common.protocol.errors import ErrorCode
+from moldau.common.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
     ReassignablePartitionResponse,
     ReassignableTopicResponse,
 )
-from moldau.protocol.messages.incremental_alter_configs import (
+from moldau.common.protocol.messages.incremental_alter_configs import (
     AlterConfigsResourceResponse,
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
-from moldau.protocol.messages.list_partition_reassignments import (
+from moldau.common.protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
     OngoingPartitionReassignment,
     OngoingTopicReassignment,
 )
+from moldau.tools.commands.brokers.draining import Drain, cancel
+from moldau.tools.commands.brokers.overview import IN_SERVICE, BrokerRow, Overview
+from moldau.tools.commands.transactions.routing import Routing
+from moldau.tools.shared.errors import CommandError
 
 Place = tuple[str, int]
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moldau.cli.brokers.placement import without
-from moldau.cli.shared.errors import CommandError
+from moldau.tools.commands.brokers.placement import without
+from moldau.tools.shared.errors import CommandError
 
 
 def test_only_its_own_replicas_move_and_in_its_place() -> None:

@@ -9,43 +9,43 @@ from typing import Any
 
 import pytest
 
-from moldau.cli.cluster.server_file import KEPT, write_settings
-from moldau.cli.shared import causes
-from moldau.cli.shared.admin import select_names
-from moldau.cli.shared.causes import why_no_topic, why_not_read, why_not_written, why_stalled, with_cause
-from moldau.cli.shared.errors import ADVICE, CommandError
-from moldau.cli.shared.own_health import own_http, serves
-from moldau.protocol.errors import ErrorCode
-from moldau.protocol.messages.describe_configs import (
+from moldau.common.protocol.errors import ErrorCode
+from moldau.common.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResourceResult,
     DescribeConfigsResponse,
     DescribeConfigsResult,
 )
-from moldau.protocol.messages.describe_log_dirs import (
+from moldau.common.protocol.messages.describe_log_dirs import (
     DescribeLogDirsRequest,
     DescribeLogDirsResponse,
     DescribeLogDirsResult,
 )
-from moldau.protocol.messages.fetch import (
+from moldau.common.protocol.messages.fetch import (
     FetchableTopicResponse,
     FetchRequest,
     FetchResponse,
     PartitionData,
 )
-from moldau.protocol.messages.metadata import (
+from moldau.common.protocol.messages.metadata import (
     MetadataRequest,
     MetadataResponse,
     MetadataResponseBroker,
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
-from moldau.protocol.messages.produce import (
+from moldau.common.protocol.messages.produce import (
     PartitionProduceResponse,
     ProduceRequest,
     ProduceResponse,
     TopicProduceResponse,
 )
+from moldau.tools.cluster.server_file import KEPT, write_settings
+from moldau.tools.shared import causes
+from moldau.tools.shared.admin import select_names
+from moldau.tools.shared.causes import why_no_topic, why_not_read, why_not_written, why_stalled, with_cause
+from moldau.tools.shared.errors import ADVICE, CommandError
+from moldau.tools.shared.own_health import own_http, serves
 
 GIB = 1 << 30
 
@@ -158,7 +158,7 @@ def test_why_records_are_not_accepted(state: dict[str, Any], words: tuple[str, .
 
 def test_the_question_writes_nothing() -> None:
     """A batch with a right checksum would be appended."""
-    from moldau.records.batch import BatchView
+    from moldau.common.records.batch import BatchView
 
     cluster = Cluster()
     why_not_written(cluster, "orders", -1)  # type: ignore[arg-type]
@@ -200,7 +200,7 @@ def test_why_changes_are_late(monkeypatch: pytest.MonkeyPatch) -> None:
     cluster.controller = -1
     assert "no controller" in why_stalled(cluster)
     health = {"metadata_store": {"name": "ZooKeeper at z:2181", "up": False, "since_seconds": 3}}
-    monkeypatch.setattr("moldau.cli.shared.own_health.own_health", lambda connection: health)
+    monkeypatch.setattr("moldau.tools.shared.own_health.own_health", lambda connection: health)
     assert "ZooKeeper at z:2181 is not reached for 3 s: look at" in why_stalled(cluster)
     cause = {"name": "metadata-store-lost", "message": "ZooKeeper is not reached", "remedy": "Mend it."}
     health["causes"] = [cause]  # type: ignore[assignment]

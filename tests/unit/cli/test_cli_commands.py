@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 import typer
 
-from moldau.cli.app import COMMANDS, READER_GONE, build, run
-from moldau.cli.document import SHARED, document
-from moldau.cli.main import main
-from moldau.cli.shared.errors import CommandError
-from moldau.cli.shared.output import plain_table, words_of
+from moldau.tools.app import COMMANDS, READER_GONE, build, run
+from moldau.tools.document import SHARED, document
+from moldau.tools.main import main
+from moldau.tools.shared.errors import CommandError
+from moldau.tools.shared.output import plain_table, words_of
 
 DOCUMENTATION = Path(__file__).parents[3] / "docs" / "commands.md"
 
@@ -32,7 +32,7 @@ ALL = commands((), typer.main.get_command(build(list(COMMANDS))))
 
 
 def test_the_documentation_is_what_the_commands_say() -> None:
-    assert DOCUMENTATION.read_text() == document(), "run: python -m moldau.cli.document > docs/commands.md"
+    assert DOCUMENTATION.read_text() == document(), "run: python -m moldau.tools.document > docs/commands.md"
 
 
 @pytest.mark.parametrize(("path", "command"), ALL, ids=[" ".join(path) for path, _ in ALL])
@@ -168,7 +168,7 @@ def test_client_settings_of_a_file_come_before_those_of_words(tmp_path, monkeypa
             seen.append((bootstrap, list(client_settings)))
             raise CommandError("enough")
 
-    monkeypatch.setattr("moldau.cli.shared.connection.Connection", Stub)
+    monkeypatch.setattr("moldau.tools.shared.connection.Connection", Stub)
     monkeypatch.delenv("MOLDAU_BOOTSTRAP", raising=False)
     file = tmp_path / "client.properties"
     file.write_text(

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 import typer
 
-from moldau.cli.app import COMMANDS, build
-from moldau.cli.main import main
 from moldau.testing import Broker
+from moldau.tools.app import COMMANDS, build
+from moldau.tools.main import main
 
 Offer = Callable[..., list[str]]
 
@@ -92,7 +92,7 @@ def test_where_no_broker_answers_nothing_is_offered(words: list[str], servers: s
 
 
 def test_who_accepts_and_never_answers_is_given_up(offer: Offer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("moldau.cli.shared.completion.ANSWER_SECONDS", 0.2)
+    monkeypatch.setattr("moldau.tools.shared.completion.ANSWER_SECONDS", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as mute:
         assert offer("topics", "describe", "", servers=f"127.0.0.1:{mute.getsockname()[1]}") == []
         assert offer("groups", "describe", "", servers=f"127.0.0.1:{mute.getsockname()[1]}") == []

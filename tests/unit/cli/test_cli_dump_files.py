@@ -9,20 +9,20 @@ from pathlib import Path
 import pytest
 from poisoned_batches import Poison, poisons
 
-from moldau.cli.dump.coordinator_records import decode_offsets_record, decode_transaction_record
-from moldau.cli.dump.files import Content, Row, dump_file
-from moldau.cli.main import main
-from moldau.log.producers import ProducerBatch, ProducerState
-from moldau.log.snapshots import encode_snapshot
-from moldau.protocol.messages.coordinator_records import OffsetCommitKey, OffsetCommitValue
-from moldau.protocol.messages.transaction_records import (
+from moldau.broker.log.state.producers import ProducerBatch, ProducerState
+from moldau.broker.log.state.snapshots import encode_snapshot
+from moldau.common.protocol.messages.coordinator_records import OffsetCommitKey, OffsetCommitValue
+from moldau.common.protocol.messages.transaction_records import (
     PartitionsSchema,
     TransactionLogKey,
     TransactionLogValue,
 )
-from moldau.records.builder import build_batch
-from moldau.records.control import ControlType, EndTransactionMarker, build_end_transaction_marker
-from moldau.records.record import Record
+from moldau.common.records.builder import build_batch
+from moldau.common.records.control import ControlType, EndTransactionMarker, build_end_transaction_marker
+from moldau.common.records.record import Record
+from moldau.tools.commands.dump.coordinator_records import decode_offsets_record, decode_transaction_record
+from moldau.tools.commands.dump.files import Content, Row, dump_file
+from moldau.tools.main import main
 
 ALL = Content(records=True, payload=True)
 READABLE_BY_SOME = ("behind it", "twice", "two streams", "skipped", "linked blocks", "deltas")

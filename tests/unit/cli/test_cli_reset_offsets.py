@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from moldau.cli.groups.reset_offsets import choose_target, planned_offset, read_plan, write_plan
-from moldau.cli.shared.errors import CommandError, UsageError
-from moldau.cli.shared.offset_range import Bound
+from moldau.tools.commands.groups.reset_offsets import choose_target, planned_offset, read_plan, write_plan
+from moldau.tools.shared.errors import CommandError, UsageError
+from moldau.tools.shared.offset_range import Bound
 
 NOW_MS = 1_700_000_000_000
 

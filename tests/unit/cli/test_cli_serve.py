@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from moldau.cli.main import main
-from moldau.cli.serve.command import OPTIONS, Mistake, overrides, parse, split_address
+from moldau.tools.commands.serve.command import OPTIONS, Mistake, overrides, parse, split_address
+from moldau.tools.main import main
 
 
 @pytest.mark.parametrize(
@@ -74,9 +74,9 @@ def test_serve_imports_no_library_of_the_other_commands(tmp_path: Path) -> None:
     """A broker's start must not wait for what only a terminal needs."""
     program = (
         "import sys\n"
-        "from moldau.cli.main import main\n"
+        "from moldau.tools.main import main\n"
         f"code = main(['serve', '--set', 'log.retention.ms=soon', '--data', {str(tmp_path)!r}])\n"
-        "import moldau.node\n"
+        "import moldau.broker.node\n"
         "heavy = {'typer', 'rich', 'confluent_kafka', 'click'} & set(sys.modules)\n"
         "sys.exit(f'imported {heavy}' if heavy else code)\n"
     )

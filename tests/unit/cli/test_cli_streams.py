@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from moldau.cli.main import main
-from moldau.cli.streams.run import RunOptions, override
 from moldau.streams import App
 from moldau.streams.checkpoints import Owner, claim
 from moldau.streams.folder import Folder
 from moldau.streams.lease import Lease
+from moldau.tools.commands.streams.run import RunOptions, override
+from moldau.tools.main import main
 
 NOBODY = "127.0.0.1:1"
 
@@ -97,7 +97,7 @@ def test_run_says_what_to_install_where_spark_is_missing(tmp_path: Path) -> None
     (tmp_path / "app.py").write_text("from moldau.streams import App\napp = App('a')\n")
     program = (
         "import sys; sys.modules['pyspark'] = None\n"
-        "from moldau.cli.main import main\n"
+        "from moldau.tools.main import main\n"
         f"sys.exit(main(['streams', 'run', {str(tmp_path / 'app.py')!r}]))"
     )
     answer = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)

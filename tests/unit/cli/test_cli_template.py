@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moldau.cli.records.number_formats import FIXED, HEX_DIGITS, parse_fixed_number, render_number
-from moldau.cli.records.record_reader import ByteStream, InputRecord, read_records
-from moldau.cli.records.render import compile_renderer, render_json
-from moldau.cli.records.template import Field, bracketed, parse_template
-from moldau.cli.shared.errors import CommandError, UsageError
+from moldau.tools.commands.records.number_formats import FIXED, HEX_DIGITS, parse_fixed_number, render_number
+from moldau.tools.commands.records.record_reader import ByteStream, InputRecord, read_records
+from moldau.tools.commands.records.render import compile_renderer, render_json
+from moldau.tools.commands.records.template import Field, bracketed, parse_template
+from moldau.tools.shared.errors import CommandError, UsageError
 
 
 class FakeMessage:

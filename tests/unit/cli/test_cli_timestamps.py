@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from moldau.cli.shared.errors import UsageError
-from moldau.cli.shared.offset_range import Bound, OffsetRange, parse_offset_range
-from moldau.cli.shared.timestamps import parse_duration_ms, parse_moment_ms
+from moldau.tools.shared.errors import UsageError
+from moldau.tools.shared.offset_range import Bound, OffsetRange, parse_offset_range
+from moldau.tools.shared.timestamps import parse_duration_ms, parse_moment_ms
 
 NOW_MS = 1_700_000_000_000
 HOUR_MS = 3_600_000

@@ -12,43 +12,46 @@ from typing import Any
 
 import pytest
 
-from moldau.cli.shared.errors import CommandError, UsageError
-from moldau.cli.shared.raw_request import ask_message
-from moldau.cli.transactions.description import (
-    describe_producers,
-    describe_transactions,
-    list_transactions,
-    require_description,
-)
-from moldau.cli.transactions.ending import fence, write_abort_marker
-from moldau.cli.transactions.hanging import abort_hanging, choose_places, find_hanging, producer_at
-from moldau.cli.transactions.routing import Address, Copies, Routing
-from moldau.protocol.declare import Message
-from moldau.protocol.errors import ErrorCode
-from moldau.protocol.messages.describe_producers import (
+from moldau.common.protocol.declare import Message
+from moldau.common.protocol.errors import ErrorCode
+from moldau.common.protocol.messages.describe_producers import (
     DescribeProducersRequest,
     DescribeProducersResponse,
     PartitionResponse,
     ProducerState,
     TopicResponse,
 )
-from moldau.protocol.messages.describe_transactions import (
+from moldau.common.protocol.messages.describe_transactions import (
     DescribeTransactionsRequest,
     DescribeTransactionsResponse,
     TopicData,
 )
-from moldau.protocol.messages.describe_transactions import TransactionState as Described
-from moldau.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
-from moldau.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from moldau.protocol.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
-from moldau.protocol.messages.list_transactions import TransactionState as Listed
-from moldau.protocol.messages.write_txn_markers import (
+from moldau.common.protocol.messages.describe_transactions import TransactionState as Described
+from moldau.common.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from moldau.common.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from moldau.common.protocol.messages.list_transactions import (
+    ListTransactionsRequest,
+    ListTransactionsResponse,
+)
+from moldau.common.protocol.messages.list_transactions import TransactionState as Listed
+from moldau.common.protocol.messages.write_txn_markers import (
     WritableTxnMarkerPartitionResult,
     WritableTxnMarkerResult,
     WritableTxnMarkerTopicResult,
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
+from moldau.tools.commands.transactions.description import (
+    describe_producers,
+    describe_transactions,
+    list_transactions,
+    require_description,
+)
+from moldau.tools.commands.transactions.ending import fence, write_abort_marker
+from moldau.tools.commands.transactions.hanging import abort_hanging, choose_places, find_hanging, producer_at
+from moldau.tools.commands.transactions.routing import Address, Copies, Routing
+from moldau.tools.shared.errors import CommandError, UsageError
+from moldau.tools.shared.raw_request import ask_message
 
 NOW_MS = 1_700_000_000_000
 MINUTE_MS = 60_000

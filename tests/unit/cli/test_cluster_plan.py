@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from moldau.cli.cluster import plan as plans
-from moldau.cli.cluster.picture import Picture, Seen
-from moldau.cli.cluster.plan import Plan
-from moldau.cli.cluster.servers import BrokerServer, EnsembleServer
-from moldau.cli.cluster.starting import _require_empty, check_change
-from moldau.cli.shared.errors import CommandError
-from moldau.core.settings.sources import from_texts
+from moldau.common.settings.sources import from_texts
 from moldau.testing.cluster_settings import cluster_settings
+from moldau.tools.cluster import plan as plans
+from moldau.tools.cluster.picture import Picture, Seen
+from moldau.tools.cluster.plan import Plan
+from moldau.tools.cluster.servers import BrokerServer, EnsembleServer
+from moldau.tools.cluster.starting import _require_empty, check_change
+from moldau.tools.shared.errors import CommandError
 
 
 def test_it_is_kept(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from moldau.cli.cluster.processes import (
+from moldau.tools.cluster.processes import (
     FILE,
     GONE,
     PAUSED,

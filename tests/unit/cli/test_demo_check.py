@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from moldau.cli.demo.check import Expected, Written, computed_by_pandas, faults, same
-from moldau.cli.demo.departures import Departure
+from moldau.tools.demo.check import Expected, Written, computed_by_pandas, faults, same
+from moldau.tools.demo.departures import Departure
 
 HOURS = (
     ("EWR", "2013-01-01T10:00:00Z", 5, 2.4, 39.0),
@@ -163,7 +163,7 @@ def test_pandas_and_the_records_have_the_same_departures() -> None:
     """The one sorts with pandas, the other by hand; the first N must be the same ones."""
     import json
 
-    from moldau.cli.demo.flights import read_days
+    from moldau.tools.demo.flights import read_days
 
     count = 3_000
 

@@ -8,8 +8,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from moldau.cli.demo.flights import find_table
-from moldau.cli.demo.plot import AIRLINES, week_means
+from moldau.tools.demo.flights import find_table
+from moldau.tools.demo.plot import AIRLINES, week_means
 
 FIRST = datetime(2013, 1, 1, 12, tzinfo=UTC)
 

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from moldau.cli.demo import command as demo
-from moldau.cli.demo.screen import Screen
-from moldau.cli.shared.errors import CommandError
 from moldau.streams import StreamsError
 from moldau.streams.spark_work import Stage, Work
+from moldau.tools.demo import command as demo
+from moldau.tools.demo.screen import Screen
+from moldau.tools.shared.errors import CommandError
 
 DAY = "2013-12-31"
 PAST_IT = "2014-01-27T00:00:00.000Z"
@@ -239,7 +239,7 @@ def test_a_fault_is_a_failure_and_only_a_good_broker_is_kept(
     keep: bool, faults: list[str], runs: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr("moldau.testing.Broker", FakeBroker, raising=False)
-    monkeypatch.setattr("moldau.cli.demo.flights.find_table", lambda name: tmp_path)
+    monkeypatch.setattr("moldau.tools.demo.flights.find_table", lambda name: tmp_path)
     monkeypatch.setattr(demo, "run_demo", lambda *arguments: faults)
     if faults:
         with pytest.raises(CommandError, match="1 fault"):
@@ -254,7 +254,7 @@ def test_a_broker_that_runs_is_left_alone(
 ) -> None:
     asked: list[str] = []
     monkeypatch.setattr("moldau.testing.Broker", None)
-    monkeypatch.setattr("moldau.cli.demo.flights.find_table", lambda name: tmp_path)
+    monkeypatch.setattr("moldau.tools.demo.flights.find_table", lambda name: tmp_path)
     monkeypatch.setattr(demo, "run_demo", lambda at, *arguments: asked.append(at) or [])
     demo.demo(bootstrap="127.0.0.1:7", registry="http://127.0.0.1:8")
     assert asked == ["127.0.0.1:7"]
@@ -268,8 +268,8 @@ def test_a_broker_that_runs_is_left_alone(
 def test_topics_with_records_are_not_touched() -> None:
     from confluent_kafka import Producer
 
-    from moldau.cli.demo.topics import make_topics
     from moldau.testing import Broker
+    from moldau.tools.demo.topics import make_topics
 
     with Broker() as broker:
         make_topics(broker.bootstrap_servers)

@@ -3,10 +3,10 @@ or a registry is asked."""
 
 import pytest
 
-from moldau.cli.app import run as run_moldau
-from moldau.cli.kafka.group_resets import explicit_partitions
-from moldau.cli.kafka.problems import CommandLineError
-from moldau.cli.kafka.running import run
+from moldau.tools.app import run as run_moldau
+from moldau.tools.kafka.problems import CommandLineError
+from moldau.tools.kafka.queries.group_resets import explicit_partitions
+from moldau.tools.kafka.running import run
 
 NOBODY = "127.0.0.1:1"
 """Nothing listens there: a command that asked would say that no broker answers."""

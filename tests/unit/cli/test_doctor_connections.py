@@ -14,19 +14,19 @@ from pathlib import Path
 
 import pytest
 
-from moldau.cli.doctor.findings import Finding, Grade, Report
-from moldau.cli.doctor.speaking import Reached, Trouble, reach
-from moldau.cli.doctor.transport import Transport, transport_of
-from moldau.cli.doctor.trying import Written, _compare_clocks
-from moldau.cli.doctor.ways_in import Advertised, check_advertised, check_bootstrap
-from moldau.cli.shared.errors import UsageError
-from moldau.protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
-from moldau.protocol.messages.metadata import (
+from moldau.common.protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
+from moldau.common.protocol.messages.metadata import (
     MetadataRequest,
     MetadataResponse,
     MetadataResponseBroker,
 )
-from moldau.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
+from moldau.common.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
+from moldau.tools.doctor.findings import Finding, Grade, Report
+from moldau.tools.doctor.speaking import Reached, Trouble, reach
+from moldau.tools.doctor.transport import Transport, transport_of
+from moldau.tools.doctor.trying import Written, _compare_clocks
+from moldau.tools.doctor.ways_in import Advertised, check_advertised, check_bootstrap
+from moldau.tools.shared.errors import UsageError
 
 PLAIN = transport_of({})
 WAIT_SECONDS = 20.0

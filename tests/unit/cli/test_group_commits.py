@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from moldau.cli.records import group_commits
-from moldau.cli.records.group_commits import GroupCommits
-from moldau.cli.shared.errors import CommandError
+from moldau.tools.commands.records import group_commits
+from moldau.tools.commands.records.group_commits import GroupCommits
+from moldau.tools.shared.errors import CommandError
 
 CAUSE = "the disk of /data on broker 1 is full: free space on it"
 

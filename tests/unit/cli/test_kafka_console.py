@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from moldau.cli.kafka.configs import parse_added
-from moldau.cli.kafka.coordinator_formatters import FORMATTERS
-from moldau.cli.kafka.line_reader import Line, LineReader
-from moldau.cli.kafka.message_formatters import formatter
-from moldau.cli.kafka.problems import ToolError
-from moldau.protocol.messages.transaction_records import TransactionLogKey, TransactionLogValue
+from moldau.common.protocol.messages.transaction_records import TransactionLogKey, TransactionLogValue
+from moldau.tools.kafka.formats.coordinator_formatters import FORMATTERS
+from moldau.tools.kafka.formats.line_reader import Line, LineReader
+from moldau.tools.kafka.formats.message_formatters import formatter
+from moldau.tools.kafka.problems import ToolError
+from moldau.tools.kafka.programs.configs import parse_added
 
 
 class Record:

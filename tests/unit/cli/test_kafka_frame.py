@@ -12,10 +12,13 @@ from types import ModuleType
 
 import pytest
 
-from moldau.cli.kafka import options, properties, reaching, running, subcommands, tools
-from moldau.cli.kafka.java_settings import translate
-from moldau.cli.kafka.options import Given, Option, Parser, flag
-from moldau.cli.kafka.problems import CommandLineError, Ended, ToolError
+from moldau.tools.kafka import running, tools
+from moldau.tools.kafka.java import properties
+from moldau.tools.kafka.java.java_settings import translate
+from moldau.tools.kafka.lines import options, subcommands
+from moldau.tools.kafka.lines.options import Given, Option, Parser, flag
+from moldau.tools.kafka.problems import CommandLineError, Ended, ToolError
+from moldau.tools.kafka.queries import reaching
 
 PARSER = Parser(
     "kafka-topics",

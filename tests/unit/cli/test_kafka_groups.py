@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from moldau.cli.kafka.group_descriptions import print_members
-from moldau.cli.kafka.group_queries import Group, Member
-from moldau.cli.kafka.java_times import duration_ms, moment_ms
-from moldau.cli.kafka.problems import ToolError
+from moldau.tools.kafka.formats.group_descriptions import print_members
+from moldau.tools.kafka.java.java_times import duration_ms, moment_ms
+from moldau.tools.kafka.problems import ToolError
+from moldau.tools.kafka.queries.group_queries import Group, Member
 
 
 @pytest.mark.parametrize(

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from moldau.cli.kafka.home import lay_out
-from moldau.cli.kafka.home_config import write_config
-from moldau.cli.kafka.running import NO_SUCH_TOOL, run
-from moldau.cli.kafka.tools import CLASSES, RETIRED, TOOLS
-from moldau.cli.shared.errors import CommandError
+from moldau.tools.kafka.homes.home import lay_out
+from moldau.tools.kafka.homes.home_config import write_config
+from moldau.tools.kafka.running import NO_SUCH_TOOL, run
+from moldau.tools.kafka.tools import CLASSES, RETIRED, TOOLS
+from moldau.tools.shared.errors import CommandError
 
 
 def test_every_tool_is_there_in_both_forms(tmp_path: Path) -> None:

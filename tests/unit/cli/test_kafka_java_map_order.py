@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from moldau.cli.kafka.java_map_order import hash_code, map_order
+from moldau.tools.kafka.java.java_map_order import hash_code, map_order
 
 NAMES = "min.insync.replicas segment.bytes max.message.bytes retention.ms cleanup.policy"
 MORE = " ".join("abcdefghijklmno")

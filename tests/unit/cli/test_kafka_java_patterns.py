@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from moldau.cli.kafka.java_patterns import NotTranslated, PatternError, compile_java
-from moldau.cli.kafka.problems import ToolError
-from moldau.cli.kafka.topic_filter import topic_pattern
-from moldau.cli.kafka.topic_subscription import TopicSubscription
+from moldau.tools.kafka.java.java_patterns import NotTranslated, PatternError, compile_java
+from moldau.tools.kafka.lines.topic_filter import topic_pattern
+from moldau.tools.kafka.problems import ToolError
+from moldau.tools.kafka.queries.topic_subscription import TopicSubscription
 
 NAMES = ("orders", "orders-1", "Orders.EU", "audit_2024", "a", "aa")
 

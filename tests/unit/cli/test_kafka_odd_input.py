@@ -15,32 +15,33 @@ from typing import Any
 
 import pytest
 
-from moldau.cli.groups.reset_plan import read_plan
-from moldau.cli.kafka import console_consumer, console_producer, reaching
-from moldau.cli.kafka.configs import PARSER as CONFIGS
-from moldau.cli.kafka.configs import _entity
-from moldau.cli.kafka.console_consumer import Printing
-from moldau.cli.kafka.console_producer import PARSER as PRODUCER
-from moldau.cli.kafka.console_producer import _settings
-from moldau.cli.kafka.coordinator_formatters import FORMATTERS
-from moldau.cli.kafka.delete_records import read_offsets
-from moldau.cli.kafka.features import parse_level
-from moldau.cli.kafka.home import lay_out
-from moldau.cli.kafka.java_times import duration_ms, moment_ms
-from moldau.cli.kafka.leader_election import parse_places
-from moldau.cli.kafka.message_formatters import formatter
-from moldau.cli.kafka.options import Long, Option, Parser
-from moldau.cli.kafka.problems import CommandLineError, ToolError
-from moldau.cli.kafka.properties import read_properties
-from moldau.cli.kafka.reassign_plans import parse_plan, parse_topics
-from moldau.cli.kafka.topic_filter import topic_pattern
-from moldau.cli.kafka.transactions import _parser
-from moldau.cli.perf.payloads import random_letters
-from moldau.cli.shared.connection import parse_address
-from moldau.cli.shared.errors import CommandError, UsageError
 from moldau.client.cluster import parse_servers
 from moldau.client.errors import OptionError
-from moldau.core.settings.properties import parse_properties
+from moldau.common.settings.properties import parse_properties
+from moldau.tools.commands.groups.reset_plan import read_plan
+from moldau.tools.commands.perf.payloads import random_letters
+from moldau.tools.kafka.formats.coordinator_formatters import FORMATTERS
+from moldau.tools.kafka.formats.message_formatters import formatter
+from moldau.tools.kafka.formats.reassign_plans import parse_plan, parse_topics
+from moldau.tools.kafka.homes.home import lay_out
+from moldau.tools.kafka.java.java_times import duration_ms, moment_ms
+from moldau.tools.kafka.java.properties import read_properties
+from moldau.tools.kafka.lines.options import Long, Option, Parser
+from moldau.tools.kafka.lines.topic_filter import topic_pattern
+from moldau.tools.kafka.problems import CommandLineError, ToolError
+from moldau.tools.kafka.programs import console_consumer, console_producer
+from moldau.tools.kafka.programs.configs import PARSER as CONFIGS
+from moldau.tools.kafka.programs.configs import _entity
+from moldau.tools.kafka.programs.console_consumer import Printing
+from moldau.tools.kafka.programs.console_producer import PARSER as PRODUCER
+from moldau.tools.kafka.programs.console_producer import _settings
+from moldau.tools.kafka.programs.delete_records import read_offsets
+from moldau.tools.kafka.programs.features import parse_level
+from moldau.tools.kafka.programs.leader_election import parse_places
+from moldau.tools.kafka.programs.transactions import _parser
+from moldau.tools.kafka.queries import reaching
+from moldau.tools.shared.connection import parse_address
+from moldau.tools.shared.errors import CommandError, UsageError
 
 PARSER = Parser(
     "kafka-trial", "Tries.", [Option("small", "n", "32 bits.", int), Option("large", "n", "64 bits.", Long)]
@@ -324,7 +325,7 @@ def test_values_come_in_turn() -> None:
 
 def run(shell: str, *words: str) -> subprocess.CompletedProcess[bytes]:
     """Run a tool from a line of shell: "$@" is the tool."""
-    tool = [sys.executable, "-P", "-m", "moldau.cli.kafka", *words]
+    tool = [sys.executable, "-P", "-m", "moldau.tools.kafka", *words]
     return subprocess.run(
         ["/bin/sh", "-c", shell, "sh", *tool], capture_output=True, timeout=120, check=False
     )
@@ -356,7 +357,7 @@ def test_words_that_are_no_utf8_and_a_terminal_that_is_none() -> None:
             sys.executable,
             "-P",
             "-m",
-            "moldau.cli.kafka",
+            "moldau.tools.kafka",
             "kafka-reassign-partitions",
             "--list",
             "--bootstrap-server",
@@ -395,7 +396,8 @@ def test_a_zookeeper_that_went_away_is_waited_for_no_longer_than_a_moment(
     pytest.importorskip("kazoo")
     from kazoo.client import KazooClient
 
-    from moldau.cli.kafka import zookeeper_lookup, zookeeper_shell
+    from moldau.tools.kafka.programs import zookeeper_shell
+    from moldau.tools.kafka.queries import zookeeper_lookup
 
     client = KazooClient(hosts="127.0.0.1:1")  # not connected: its calls wait until it is
     with pytest.MonkeyPatch.context() as patch:

@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from moldau.cli.kafka.problems import ToolError
-from moldau.cli.kafka.reassign_partitions import main
-from moldau.cli.kafka.reassign_plans import (
+from moldau.tools.kafka.formats.reassign_plans import (
     check_to_execute,
     parse_brokers,
     parse_plan,
     parse_topics,
     plan_json,
 )
+from moldau.tools.kafka.problems import ToolError
+from moldau.tools.kafka.programs.reassign_partitions import main
 
 
 def text(*rows: dict[str, object], **more: object) -> str:

@@ -7,16 +7,17 @@ from typing import Any
 
 import pytest
 
-from moldau.cli.kafka import releases, storage, zookeeper_shell
-from moldau.cli.kafka.config_files import config_files
-from moldau.cli.kafka.consumer_perf_test import java_time_format, moment
-from moldau.cli.kafka.leader_election import parse_places
-from moldau.cli.kafka.problems import CommandLineError, ToolError
-from moldau.cli.kafka.processes import Process, log_folder
-from moldau.cli.kafka.server_start import parse
-from moldau.cli.kafka.server_stop import node_id
-from moldau.core.settings.properties import parse_properties
-from moldau.core.settings.sources import from_texts
+from moldau.common.settings.properties import parse_properties
+from moldau.common.settings.sources import from_texts
+from moldau.tools.kafka import releases
+from moldau.tools.kafka.homes.config_files import config_files
+from moldau.tools.kafka.homes.processes import Process, log_folder
+from moldau.tools.kafka.problems import CommandLineError, ToolError
+from moldau.tools.kafka.programs import storage, zookeeper_shell
+from moldau.tools.kafka.programs.consumer_perf_test import java_time_format, moment
+from moldau.tools.kafka.programs.leader_election import parse_places
+from moldau.tools.kafka.programs.server_start import parse
+from moldau.tools.kafka.programs.server_stop import node_id
 
 
 def test_the_command_line_of_a_broker() -> None:

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from moldau.cli.perf.latencies import Latencies
-from moldau.cli.perf.payloads import counting, lines_of, random_letters
-from moldau.cli.perf.producing import Load, Outcome, ProducerLoad
+from moldau.tools.commands.perf.latencies import Latencies
+from moldau.tools.commands.perf.payloads import counting, lines_of, random_letters
+from moldau.tools.commands.perf.producing import Load, Outcome, ProducerLoad
 
 
 class FakeProducer:

@@ -5,31 +5,31 @@ from typing import Any
 
 import pytest
 
-from moldau.cli.brokers.rebalance import partition_sizes
-from moldau.cli.shared.errors import CommandError, UsageError
-from moldau.cli.shared.moving import Moving
-from moldau.cli.shared.reassignments import prefer_directories, throttled_topics
-from moldau.cli.topics.reassign_plan import parse_plan, plan_json, spread
-from moldau.cli.transactions.routing import Copies, Routing
-from moldau.protocol.errors import ErrorCode
-from moldau.protocol.messages import alter_replica_log_dirs as log_dirs
-from moldau.protocol.messages import describe_configs, describe_log_dirs
-from moldau.protocol.messages.alter_partition_reassignments import (
+from moldau.common.protocol.errors import ErrorCode
+from moldau.common.protocol.messages import alter_replica_log_dirs as log_dirs
+from moldau.common.protocol.messages import describe_configs, describe_log_dirs
+from moldau.common.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
     ReassignablePartitionResponse,
     ReassignableTopicResponse,
 )
-from moldau.protocol.messages.incremental_alter_configs import (
+from moldau.common.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
-from moldau.protocol.messages.list_partition_reassignments import (
+from moldau.common.protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
     OngoingPartitionReassignment,
     OngoingTopicReassignment,
 )
+from moldau.tools.commands.brokers.rebalance import partition_sizes
+from moldau.tools.commands.topics.reassign_plan import parse_plan, plan_json, spread
+from moldau.tools.commands.transactions.routing import Copies, Routing
+from moldau.tools.shared.errors import CommandError, UsageError
+from moldau.tools.shared.moving import Moving
+from moldau.tools.shared.reassignments import prefer_directories, throttled_topics
 
 RACKS = {1: "a", 2: "b", 3: "a", 4: "b"}
 

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from moldau.cli.schemas.differences import line_differences, pretty, read_messages
-from moldau.cli.schemas.files import request_body
-from moldau.cli.schemas.requests import Registry
-from moldau.cli.shared.errors import CommandError, UsageError
-from moldau.cli.shared.schema_registry import registry_conf
+from moldau.tools.commands.schemas.differences import line_differences, pretty, read_messages
+from moldau.tools.commands.schemas.files import request_body
+from moldau.tools.commands.schemas.requests import Registry
+from moldau.tools.shared.errors import CommandError, UsageError
+from moldau.tools.shared.schema_registry import registry_conf
 
 
 def test_messages_are_taken_apart() -> None:

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from moldau.cli.app import run
-from moldau.cli.security.folder import CertificateFolder
-from moldau.core.settings.properties import parse_properties
-from moldau.credentials.errors import missing_extra
-from moldau.credentials.tls import certificate, pem
-from moldau.credentials.tls.contexts import client_context, server_context
-from moldau.credentials.tls.options import tls_options
+from moldau.common.credentials.errors import missing_extra
+from moldau.common.credentials.tls import certificate, pem
+from moldau.common.credentials.tls.contexts import client_context, server_context
+from moldau.common.credentials.tls.options import tls_options
+from moldau.common.settings.properties import parse_properties
+from moldau.tools.app import run
+from moldau.tools.commands.security.folder import CertificateFolder
 
 
 def test_a_broker_and_its_users_get_what_they_need(

@@ -2,8 +2,8 @@
 
 import pytest
 
-from moldau.cli.serve.command import MISUSED, Mistake, overrides, parse, serve
-from moldau.cli.serve.services import services_of
+from moldau.tools.commands.serve.command import MISUSED, Mistake, overrides, parse, serve
+from moldau.tools.commands.serve.services import services_of
 
 
 def test_settings_go_to_whom_they_are_meant_for() -> None:

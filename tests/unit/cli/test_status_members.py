@@ -4,8 +4,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from moldau.cli.status.command import Cluster, same_clusters_health
-from moldau.cli.status.members import count_share, members, show_members
+from moldau.tools.commands.status.command import Cluster, same_clusters_health
+from moldau.tools.commands.status.members import count_share, members, show_members
 
 
 def cluster() -> Cluster:

@@ -11,8 +11,8 @@ pytest.importorskip("rich")
 
 from rich.console import Console
 
-from moldau.cli.streams.screen import StreamsScreen, table_of
 from moldau.streams.progress import FlowNumbers
+from moldau.tools.commands.streams.screen import StreamsScreen, table_of
 
 LONG = "delay_by_carrier_and_hour_with_the_weather_joined_to_it"
 

@@ -2,16 +2,16 @@
 
 from typing import Any
 
-from moldau.cli.shared.errors import CommandError
-from moldau.cli.topics.description import PartitionDescription, TopicDescription, kafka_lines
-from moldau.cli.topics.eligible import Eligible, load_eligible
-from moldau.protocol.messages.describe_topic_partitions import (
+from moldau.common.protocol.messages.describe_topic_partitions import (
     Cursor,
     DescribeTopicPartitionsRequest,
     DescribeTopicPartitionsResponse,
     DescribeTopicPartitionsResponsePartition,
     DescribeTopicPartitionsResponseTopic,
 )
+from moldau.tools.commands.topics.description import PartitionDescription, TopicDescription, kafka_lines
+from moldau.tools.commands.topics.eligible import Eligible, load_eligible
+from moldau.tools.shared.errors import CommandError
 
 ONE, TWO = ("one", 9092), ("two", 9092)
 

@@ -7,10 +7,10 @@ import ssl
 import threading
 from collections.abc import Callable, Mapping
 
-from moldau.protocol.declare import Message
-from moldau.protocol.frames import frame_response, has_tagged_response_header, parse_request_header
-from moldau.protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
-from moldau.protocol.messages.metadata import (
+from moldau.common.protocol.declare import Message
+from moldau.common.protocol.frames import frame_response, has_tagged_response_header, parse_request_header
+from moldau.common.protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
+from moldau.common.protocol.messages.metadata import (
     MetadataRequest,
     MetadataResponse,
     MetadataResponseBroker,

@@ -19,12 +19,15 @@ from moldau.client.cluster import Cluster, parse_servers
 from moldau.client.connection import Connection, ConnectionLost
 from moldau.client.errors import ClientError, ClusterTimeout, OptionError, RequestRefused
 from moldau.client.options import ClientOptions, parse_options
-from moldau.protocol.declare import Message
-from moldau.protocol.messages.fetch import FetchRequest
-from moldau.protocol.messages.list_offsets import ListOffsetsRequest
-from moldau.protocol.messages.metadata import MetadataRequest
-from moldau.protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
-from moldau.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
+from moldau.common.protocol.declare import Message
+from moldau.common.protocol.messages.fetch import FetchRequest
+from moldau.common.protocol.messages.list_offsets import ListOffsetsRequest
+from moldau.common.protocol.messages.metadata import MetadataRequest
+from moldau.common.protocol.messages.sasl_authenticate import (
+    SaslAuthenticateRequest,
+    SaslAuthenticateResponse,
+)
+from moldau.common.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 
 JAAS = (
     "org.apache.kafka.common.security.plain.PlainLoginModule required "

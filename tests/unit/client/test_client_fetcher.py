@@ -10,25 +10,25 @@ from scripted_broker import ScriptedBroker
 from moldau.client.cluster import Cluster
 from moldau.client.errors import ClusterTimeout, CorruptRecords, RequestRefused, UnknownTopic
 from moldau.client.fetcher import fetch_range
-from moldau.protocol.declare import Message
-from moldau.protocol.errors import ErrorCode
-from moldau.protocol.messages.fetch import (
+from moldau.common.protocol.declare import Message
+from moldau.common.protocol.errors import ErrorCode
+from moldau.common.protocol.messages.fetch import (
     AbortedTransaction,
     FetchableTopicResponse,
     FetchRequest,
     FetchResponse,
     PartitionData,
 )
-from moldau.protocol.messages.metadata import (
+from moldau.common.protocol.messages.metadata import (
     MetadataRequest,
     MetadataResponse,
     MetadataResponseBroker,
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
-from moldau.records.builder import build_batch
-from moldau.records.control import ControlType, EndTransactionMarker, build_end_transaction_marker
-from moldau.records.record import Record
+from moldau.common.records.builder import build_batch
+from moldau.common.records.control import ControlType, EndTransactionMarker, build_end_transaction_marker
+from moldau.common.records.record import Record
 
 OPTIONS = {"default.api.timeout.ms": "700", "retry.backoff.ms": "1", "retry.backoff.max.ms": "2"}
 

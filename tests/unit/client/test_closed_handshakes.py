@@ -10,7 +10,7 @@ import pytest
 
 from moldau.client.connection import Connection, ConnectionLost
 from moldau.client.options import ClientOptions
-from moldau.credentials.client.options import client_security
+from moldau.common.credentials.client.options import client_security
 
 
 @pytest.mark.parametrize("abruptly", [False, True], ids=["closed", "reset"])

@@ -10,8 +10,8 @@ import pytest
 
 from moldau.client.encoder import encode_batches
 from moldau.client.sealing import EncodedBatch, seal
-from moldau.records.batch import BatchView
-from moldau.records.compression import CODEC_NUMBERS
+from moldau.common.records.batch import BatchView
+from moldau.common.records.compression import CODEC_NUMBERS
 
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 Row = tuple[int, bytes | None, bytes | None, list[tuple[str, bytes | None]]]

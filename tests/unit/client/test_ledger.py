@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from moldau.client.ledger import EARLIER_RUNS_MAX, Entry, _newest, parse_entry
-from moldau.core.sink_ledger import is_sink_ledger
+from moldau.common.core.sink_ledger import is_sink_ledger
 
 
 def test_entries_follow_each_other() -> None:

@@ -4,15 +4,15 @@ import asyncio
 import random
 from contextlib import asynccontextmanager
 
-from moldau.controller.controller import Controller
-from moldau.controller.partitions import AlterPartition
-from moldau.controller.topics import NewTopic
-from moldau.core.clock import ManualClock
-from moldau.core.settings.sources import from_texts
-from moldau.core.timers import ManualTimers
-from moldau.metadata.shared_memory import SharedMemory
-from moldau.metadata.view import MetadataView
-from moldau.protocol.errors import ErrorCode
+from moldau.broker.controller.controller import Controller
+from moldau.broker.controller.partitions import AlterPartition
+from moldau.broker.controller.topics import NewTopic
+from moldau.broker.metadata.view import MetadataView
+from moldau.common.core.clock import ManualClock
+from moldau.common.core.timers import ManualTimers
+from moldau.common.protocol.errors import ErrorCode
+from moldau.common.settings.sources import from_texts
+from moldau.testing.shared_memory import SharedMemory
 
 SESSION_TIMEOUT_MS = 6_000
 

@@ -2,12 +2,12 @@
 
 import pytest
 
-from moldau.controller.decision import decided
-from moldau.controller.in_sync import Rules
-from moldau.controller.partitions import AlterPartition, alter_partitions
-from moldau.metadata.changes import PartitionsChanged, replay
-from moldau.metadata.image import BrokerState, Image, PartitionState, TopicState
-from moldau.protocol.errors import ErrorCode
+from moldau.broker.controller.decision import decided
+from moldau.broker.controller.in_sync import Rules
+from moldau.broker.controller.partitions import AlterPartition, alter_partitions
+from moldau.broker.metadata.changes import PartitionsChanged, replay
+from moldau.broker.metadata.image import BrokerState, Image, PartitionState, TopicState
+from moldau.common.protocol.errors import ErrorCode
 
 REPLICAS = (1, 2, 3)
 NOW = PartitionState(1, 5, 7, REPLICAS, (1, 2))

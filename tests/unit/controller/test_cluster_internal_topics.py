@@ -7,10 +7,10 @@ import logging
 import pytest
 from controller_cluster import Cluster
 
-from moldau.controller.topics import NewTopic
-from moldau.metadata.image import GROUP_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
-from moldau.protocol.errors import ErrorCode
-from moldau.replication.producer_ids import ProducerIds
+from moldau.broker.controller.topics import NewTopic
+from moldau.broker.metadata.image import GROUP_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
+from moldau.broker.replication.producer_ids import ProducerIds
+from moldau.common.protocol.errors import ErrorCode
 
 INTERNAL = (GROUP_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC)
 

@@ -7,15 +7,15 @@ from controller_cluster import run
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moldau.controller.decision import decided
-from moldau.controller.in_sync import Rules
-from moldau.controller.membership import brokers_changed
-from moldau.controller.partitions import AlterPartition
-from moldau.controller.shutdown import hand_over
-from moldau.metadata.changes import BrokerShuttingDown, replay
-from moldau.metadata.image import BrokerState, Image, PartitionState, TopicState
-from moldau.metadata.store import Registration
-from moldau.protocol.errors import ErrorCode
+from moldau.broker.controller.decision import decided
+from moldau.broker.controller.in_sync import Rules
+from moldau.broker.controller.membership import brokers_changed
+from moldau.broker.controller.partitions import AlterPartition
+from moldau.broker.controller.shutdown import hand_over
+from moldau.broker.metadata.changes import BrokerShuttingDown, replay
+from moldau.broker.metadata.image import BrokerState, Image, PartitionState, TopicState
+from moldau.broker.metadata.store import Registration
+from moldau.common.protocol.errors import ErrorCode
 
 NODES = (1, 2, 3)
 TOPIC_ID = b"a" * 16

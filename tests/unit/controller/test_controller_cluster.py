@@ -5,17 +5,17 @@ import asyncio
 import pytest
 from controller_cluster import SESSION_TIMEOUT_MS, run
 
-from moldau.controller.configs import AlterResource
-from moldau.controller.decision import Decision
-from moldau.controller.partitions import AlterPartition
-from moldau.controller.presence import _RETRY_DELAY_MS
-from moldau.controller.topics import NewTopic
-from moldau.metadata.changes import FeatureLevelChanged, PartitionsChanged
-from moldau.metadata.codec import UnknownChange
-from moldau.metadata.image import PartitionState
-from moldau.metadata.levels import LEVEL_MAX
-from moldau.metadata.store import MetadataStoreError
-from moldau.protocol.errors import ErrorCode
+from moldau.broker.controller.configs import AlterResource
+from moldau.broker.controller.decision import Decision
+from moldau.broker.controller.partitions import AlterPartition
+from moldau.broker.controller.presence import _RETRY_DELAY_MS
+from moldau.broker.controller.topics import NewTopic
+from moldau.broker.metadata.changes import FeatureLevelChanged, PartitionsChanged
+from moldau.broker.metadata.codec import UnknownChange
+from moldau.broker.metadata.image import PartitionState
+from moldau.broker.metadata.levels import LEVEL_MAX
+from moldau.broker.metadata.store import MetadataStoreError
+from moldau.common.protocol.errors import ErrorCode
 
 
 def test_the_first_broker_is_the_controller_and_all_know_the_same():

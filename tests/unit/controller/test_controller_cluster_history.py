@@ -13,10 +13,10 @@ from controller_cluster import SESSION_TIMEOUT_MS, Cluster
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from moldau.controller.partitions import AlterPartition
-from moldau.metadata.changes import replay
-from moldau.metadata.codec import decode_changes
-from moldau.metadata.image import EMPTY_IMAGE
+from moldau.broker.controller.partitions import AlterPartition
+from moldau.broker.metadata.changes import replay
+from moldau.broker.metadata.codec import decode_changes
+from moldau.broker.metadata.image import EMPTY_IMAGE
 
 NODES = (1, 2, 3)
 MIN_ISR = 2

@@ -2,17 +2,17 @@
 
 import pytest
 
-from moldau.controller.configs import AlterResource, Operation, alter_configs
-from moldau.controller.election import ElectionType, elect_leaders
-from moldau.controller.in_sync import best_leader
-from moldau.core.settings.broker import BrokerSettings
-from moldau.core.settings.sources import from_texts
-from moldau.core.slow_lane import all_steps
-from moldau.metadata.changes import replay
-from moldau.metadata.configs import effective_broker_settings
-from moldau.metadata.describe import Source, describe_broker, describe_broker_defaults
-from moldau.metadata.image import BrokerState, Image, PartitionState, ResourceType, TopicState
-from moldau.protocol.errors import ErrorCode
+from moldau.broker.controller.configs import AlterResource, Operation, alter_configs
+from moldau.broker.controller.election import ElectionType, elect_leaders
+from moldau.broker.controller.in_sync import best_leader
+from moldau.broker.metadata.changes import replay
+from moldau.broker.metadata.configs import effective_broker_settings
+from moldau.broker.metadata.describe import Source, describe_broker, describe_broker_defaults
+from moldau.broker.metadata.image import BrokerState, Image, PartitionState, ResourceType, TopicState
+from moldau.common.core.slow_lane import all_steps
+from moldau.common.protocol.errors import ErrorCode
+from moldau.common.settings.broker import BrokerSettings
+from moldau.common.settings.sources import from_texts
 
 
 def at_once(decide, *args, **named):

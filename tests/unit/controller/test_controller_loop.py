@@ -7,24 +7,24 @@ import time
 
 import pytest
 
-from moldau.controller.adoption import FoundTopic
-from moldau.controller.configs import AlterResource
-from moldau.controller.controller import Controller
-from moldau.controller.decision import Decision, Outcome
-from moldau.controller.election import ElectionType
-from moldau.controller.loop import AWAY_MS, DecisionLoop
-from moldau.controller.partitions import AlterPartition, MorePartitions
-from moldau.controller.topics import NewTopic
-from moldau.core.clock import ManualClock
-from moldau.core.ids import ZERO_UUID
-from moldau.core.settings.sources import from_texts
-from moldau.core.timers import ManualTimers
-from moldau.metadata.changes import ClusterCreated, FeatureLevelChanged, replay
-from moldau.metadata.embedded import EmbeddedStore
-from moldau.metadata.image import EMPTY_IMAGE, ResourceType
-from moldau.metadata.store import OutcomeUnknown, Snapshot, StoreStatus, VersionConflict
-from moldau.metadata.view import MetadataView
-from moldau.protocol.errors import ErrorCode
+from moldau.broker.controller.adoption import FoundTopic
+from moldau.broker.controller.configs import AlterResource
+from moldau.broker.controller.controller import Controller
+from moldau.broker.controller.decision import Decision, Outcome
+from moldau.broker.controller.election import ElectionType
+from moldau.broker.controller.loop import AWAY_MS, DecisionLoop
+from moldau.broker.controller.partitions import AlterPartition, MorePartitions
+from moldau.broker.controller.topics import NewTopic
+from moldau.broker.metadata.changes import ClusterCreated, FeatureLevelChanged, replay
+from moldau.broker.metadata.embedded import EmbeddedStore
+from moldau.broker.metadata.image import EMPTY_IMAGE, ResourceType
+from moldau.broker.metadata.store import OutcomeUnknown, Snapshot, StoreStatus, VersionConflict
+from moldau.broker.metadata.view import MetadataView
+from moldau.common.core.clock import ManualClock
+from moldau.common.core.ids import ZERO_UUID
+from moldau.common.core.timers import ManualTimers
+from moldau.common.protocol.errors import ErrorCode
+from moldau.common.settings.sources import from_texts
 
 ENDPOINTS = {"PLAINTEXT": ("127.0.0.1", 9092)}
 

@@ -8,15 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moldau.controller.partitions import MorePartitions, create_partitions
-from moldau.controller.placement import place
-from moldau.controller.topics import NewTopic, create_topics, delete_topics
-from moldau.core.ids import ZERO_UUID
-from moldau.core.settings.broker import BrokerSettings
-from moldau.core.slow_lane import all_steps
-from moldau.metadata.changes import replay
-from moldau.metadata.image import BrokerState, Image, PartitionState, ResourceType
-from moldau.protocol.errors import ErrorCode
+from moldau.broker.controller.partitions import MorePartitions, create_partitions
+from moldau.broker.controller.placement import place
+from moldau.broker.controller.topics import NewTopic, create_topics, delete_topics
+from moldau.broker.metadata.changes import replay
+from moldau.broker.metadata.image import BrokerState, Image, PartitionState, ResourceType
+from moldau.common.core.ids import ZERO_UUID
+from moldau.common.core.slow_lane import all_steps
+from moldau.common.protocol.errors import ErrorCode
+from moldau.common.settings.broker import BrokerSettings
 
 
 def at_once(decide, *args, **named):

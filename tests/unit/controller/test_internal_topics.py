@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from moldau.controller.controller import Controller
-from moldau.core.settings.rows import SettingError
-from moldau.core.settings.sources import from_texts
-from moldau.metadata.embedded import EmbeddedStore
-from moldau.metadata.image import GROUP_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
-from moldau.metadata.view import MetadataView
+from moldau.broker.controller.controller import Controller
+from moldau.broker.metadata.embedded import EmbeddedStore
+from moldau.broker.metadata.image import GROUP_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
+from moldau.broker.metadata.view import MetadataView
+from moldau.common.settings.rows import SettingError
+from moldau.common.settings.sources import from_texts
 
 
 @pytest.mark.parametrize("name", ["offsets.topic.segment.bytes", "transaction.state.log.segment.bytes"])

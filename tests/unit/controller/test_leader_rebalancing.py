@@ -3,12 +3,12 @@
 import pytest
 from controller_cluster import run
 
-from moldau.controller.decision import decided
-from moldau.controller.in_sync import Rules
-from moldau.controller.rebalancing import rebalance_leaders
-from moldau.controller.topics import NewTopic
-from moldau.metadata.changes import replay
-from moldau.metadata.image import BrokerState, Image, PartitionState, TopicState
+from moldau.broker.controller.decision import decided
+from moldau.broker.controller.in_sync import Rules
+from moldau.broker.controller.rebalancing import rebalance_leaders
+from moldau.broker.controller.topics import NewTopic
+from moldau.broker.metadata.changes import replay
+from moldau.broker.metadata.image import BrokerState, Image, PartitionState, TopicState
 
 TOPIC_ID = b"a" * 16
 

@@ -10,19 +10,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moldau.controller.decision import Steps, decided
-from moldau.controller.election import ElectionType, elect_leaders
-from moldau.controller.in_sync import Rules, after_brokers, with_leader
-from moldau.controller.log_ends import LogEndReports, Told, tell_ends, valid_ends
-from moldau.controller.membership import brokers_changed
-from moldau.controller.reassignment_rules import with_target
-from moldau.core.clock import ManualClock
-from moldau.core.timers import ManualTimers
-from moldau.metadata.changes import Change, LogEndsTold, ReplicasOffline, replay
-from moldau.metadata.image import BrokerState, Image, LogEnd, PartitionState, TopicState
-from moldau.metadata.levels import CLUSTER_LEVEL, LEVELS, LOG_ENDS_LEVEL
-from moldau.metadata.store import Registration
-from moldau.protocol.errors import ErrorCode
+from moldau.broker.controller.decision import Steps, decided
+from moldau.broker.controller.election import ElectionType, elect_leaders
+from moldau.broker.controller.in_sync import Rules, after_brokers, with_leader
+from moldau.broker.controller.log_ends import LogEndReports, Told, tell_ends, valid_ends
+from moldau.broker.controller.membership import brokers_changed
+from moldau.broker.controller.reassignment_rules import with_target
+from moldau.broker.metadata.changes import Change, LogEndsTold, ReplicasOffline, replay
+from moldau.broker.metadata.image import BrokerState, Image, LogEnd, PartitionState, TopicState
+from moldau.broker.metadata.levels import CLUSTER_LEVEL, LEVELS, LOG_ENDS_LEVEL
+from moldau.broker.metadata.store import Registration
+from moldau.common.core.clock import ManualClock
+from moldau.common.core.timers import ManualTimers
+from moldau.common.protocol.errors import ErrorCode
 
 REPLICAS = (1, 2, 3)
 TOPIC_ID = b"a" * 16

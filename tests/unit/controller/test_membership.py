@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moldau.controller.decision import Decision, decided
-from moldau.controller.in_sync import (
+from moldau.broker.controller.decision import Decision, decided
+from moldau.broker.controller.in_sync import (
     NONE_ELIGIBLE,
     Rules,
     after_brokers,
@@ -13,8 +13,8 @@ from moldau.controller.in_sync import (
     with_in_sync,
     with_leader,
 )
-from moldau.controller.membership import brokers_changed, review_eligible, take_seat
-from moldau.metadata.changes import (
+from moldau.broker.controller.membership import brokers_changed, review_eligible, take_seat
+from moldau.broker.metadata.changes import (
     BrokerFenced,
     BrokerRegistered,
     ConfigsChanged,
@@ -23,9 +23,9 @@ from moldau.metadata.changes import (
     PartitionsChanged,
     replay,
 )
-from moldau.metadata.image import BrokerState, Image, PartitionState, ResourceType, TopicState
-from moldau.metadata.levels import LEVELS
-from moldau.metadata.store import Registration
+from moldau.broker.metadata.image import BrokerState, Image, PartitionState, ResourceType, TopicState
+from moldau.broker.metadata.levels import LEVELS
+from moldau.broker.metadata.store import Registration
 
 REPLICAS = (1, 2, 3)
 TWO = Rules(min_isr=2)

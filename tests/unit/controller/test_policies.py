@@ -10,22 +10,22 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from moldau.controller.configs import AlterResource, Operation
-from moldau.controller.controller import Controller
-from moldau.controller.decision import Decision
-from moldau.controller.policies import ALTER, CREATE, load_policies
-from moldau.controller.topics import NewTopic
-from moldau.core.clock import ManualClock
-from moldau.core.policies import AlterConfigRequest, CreateTopicRequest, PolicyViolation
-from moldau.core.settings.rows import SettingError
-from moldau.core.settings.sources import from_texts
-from moldau.core.timers import LoopTimers, ManualTimers
-from moldau.core.workers import DaemonExecutor
-from moldau.metadata.changes import ConfigsChanged
-from moldau.metadata.image import ResourceType
-from moldau.metadata.shared_memory import SharedMemory
-from moldau.metadata.view import MetadataView
-from moldau.protocol.errors import ErrorCode
+from moldau.broker.controller.configs import AlterResource, Operation
+from moldau.broker.controller.controller import Controller
+from moldau.broker.controller.decision import Decision
+from moldau.broker.controller.policies import ALTER, CREATE, load_policies
+from moldau.broker.controller.topics import NewTopic
+from moldau.broker.metadata.changes import ConfigsChanged
+from moldau.broker.metadata.image import ResourceType
+from moldau.broker.metadata.view import MetadataView
+from moldau.common.core.clock import ManualClock
+from moldau.common.core.timers import LoopTimers, ManualTimers
+from moldau.common.core.workers import DaemonExecutor
+from moldau.common.protocol.errors import ErrorCode
+from moldau.common.settings.rows import SettingError
+from moldau.common.settings.sources import from_texts
+from moldau.policies import AlterConfigRequest, CreateTopicRequest, PolicyViolation
+from moldau.testing.shared_memory import SharedMemory
 
 TIMEOUT_MS = 5_000
 

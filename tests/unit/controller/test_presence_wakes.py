@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from moldau.controller.membership import Followed, default_rules
-from moldau.controller.presence import Presence
-from moldau.metadata.changes import ConfigsChanged, LogEndsTold
-from moldau.metadata.image import LogEnd, ResourceType
-from moldau.metadata.store import Entry, LiveBrokers, Registration
-from moldau.metadata.view import MetadataView
+from moldau.broker.controller.membership import Followed, default_rules
+from moldau.broker.controller.presence import Presence
+from moldau.broker.metadata.changes import ConfigsChanged, LogEndsTold
+from moldau.broker.metadata.image import LogEnd, ResourceType
+from moldau.broker.metadata.store import Entry, LiveBrokers, Registration
+from moldau.broker.metadata.view import MetadataView
 
 ENDS = LogEndsTold(2, ((b"a" * 16, (LogEnd(0, 1, 1, 1),)),))
 CONFIG = ConfigsChanged(ResourceType.TOPIC, "a", {"min.insync.replicas": "2"})

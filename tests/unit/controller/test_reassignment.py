@@ -4,18 +4,23 @@ import random
 
 import pytest
 
-from moldau.controller.decision import decided
-from moldau.controller.election import ElectionType, elect_leaders
-from moldau.controller.in_sync import Rules
-from moldau.controller.membership import brokers_changed
-from moldau.controller.partitions import AlterPartition, MorePartitions, alter_partitions, create_partitions
-from moldau.controller.reassignment import reassign, reassigning
-from moldau.core.slow_lane import all_steps
-from moldau.metadata.changes import PartitionsChanged, TopicDeleted, replay
-from moldau.metadata.codec import decode_changes, decode_image, encode_changes, encode_image
-from moldau.metadata.image import NO_LEADER, BrokerState, Image, PartitionState, TopicState
-from moldau.metadata.store import Registration
-from moldau.protocol.errors import ErrorCode
+from moldau.broker.controller.decision import decided
+from moldau.broker.controller.election import ElectionType, elect_leaders
+from moldau.broker.controller.in_sync import Rules
+from moldau.broker.controller.membership import brokers_changed
+from moldau.broker.controller.partitions import (
+    AlterPartition,
+    MorePartitions,
+    alter_partitions,
+    create_partitions,
+)
+from moldau.broker.controller.reassignment import reassign, reassigning
+from moldau.broker.metadata.changes import PartitionsChanged, TopicDeleted, replay
+from moldau.broker.metadata.codec import decode_changes, decode_image, encode_changes, encode_image
+from moldau.broker.metadata.image import NO_LEADER, BrokerState, Image, PartitionState, TopicState
+from moldau.broker.metadata.store import Registration
+from moldau.common.core.slow_lane import all_steps
+from moldau.common.protocol.errors import ErrorCode
 
 NOW = PartitionState(1, 5, 7, (1, 2, 3), (1, 2, 3))
 

@@ -4,10 +4,10 @@ import asyncio
 
 from controller_cluster import Cluster
 
-from moldau.controller.delegation_tokens import NewToken
-from moldau.metadata.changes import FeatureLevelChanged, replay
-from moldau.protocol.errors import ErrorCode
-from moldau.security.tokens.signing import TokenSigner
+from moldau.broker.controller.delegation_tokens import NewToken
+from moldau.broker.metadata.changes import FeatureLevelChanged, replay
+from moldau.broker.security.tokens.signing import TokenSigner
+from moldau.common.protocol.errors import ErrorCode
 
 ASKED = NewToken("User:alice", "User:alice", ("User:bob",))
 

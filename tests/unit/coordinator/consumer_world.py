@@ -8,22 +8,22 @@ import random
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from moldau.coordinator.group.consumer_group import ConsumerGroup
-from moldau.coordinator.group.consumer_service import ConsumerGroups
-from moldau.coordinator.group.removals import Removals
-from moldau.coordinator.group.shard import GroupShard
-from moldau.coordinator.records import encode
-from moldau.coordinator.result import Result
-from moldau.core.clock import ManualClock
-from moldau.core.settings.broker import BrokerSettings
-from moldau.core.timers import ManualTimers
-from moldau.metadata.image import Image, PartitionState, TopicState
-from moldau.protocol.errors import ErrorCode
-from moldau.protocol.messages.consumer_group_heartbeat import (
+from moldau.broker.coordinator.group.consumer_group import ConsumerGroup
+from moldau.broker.coordinator.group.consumer_service import ConsumerGroups
+from moldau.broker.coordinator.group.removals import Removals
+from moldau.broker.coordinator.group.shard import GroupShard
+from moldau.broker.coordinator.records import encode
+from moldau.broker.coordinator.result import Result
+from moldau.broker.metadata.image import Image, PartitionState, TopicState
+from moldau.common.core.clock import ManualClock
+from moldau.common.core.timers import ManualTimers
+from moldau.common.protocol.errors import ErrorCode
+from moldau.common.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
     TopicPartitions,
 )
+from moldau.common.settings.broker import BrokerSettings
 
 GROUP = "g"
 

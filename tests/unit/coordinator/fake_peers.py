@@ -3,8 +3,8 @@
 import asyncio
 from typing import Any
 
-from moldau.peers.peers import PeerError
-from moldau.protocol.declare import Message
+from moldau.broker.peers.peers import PeerError
+from moldau.common.protocol.declare import Message
 
 
 class Sent:

@@ -15,37 +15,37 @@ from typing import Any
 from pending_append import PendingAppend
 from pure_decisions import watch_decisions
 
-from moldau.coordinator.group.service import GroupCoordinator
-from moldau.coordinator.group.shard import GroupShard
-from moldau.coordinator.machine import EndedTransaction, Loaded, TransactionalRecord
-from moldau.coordinator.markers import Marker
-from moldau.coordinator.result import Producer
-from moldau.core.client_state import ClientState
-from moldau.core.clock import ManualClock
-from moldau.core.settings.broker import BrokerSettings
-from moldau.core.timers import ManualTimers
-from moldau.metadata.changes import TopicCreated, TopicDeleted, replay
-from moldau.metadata.image import GROUP_OFFSETS_TOPIC, Image, PartitionState
-from moldau.protocol.errors import ErrorCode
-from moldau.protocol.messages.heartbeat import HeartbeatRequest
-from moldau.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
-from moldau.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
-from moldau.protocol.messages.offset_commit import (
+from moldau.broker.coordinator.group.service import GroupCoordinator
+from moldau.broker.coordinator.group.shard import GroupShard
+from moldau.broker.coordinator.machine import EndedTransaction, Loaded, TransactionalRecord
+from moldau.broker.coordinator.markers import Marker
+from moldau.broker.coordinator.result import Producer
+from moldau.broker.metadata.changes import TopicCreated, TopicDeleted, replay
+from moldau.broker.metadata.image import GROUP_OFFSETS_TOPIC, Image, PartitionState
+from moldau.common.core.client_state import ClientState
+from moldau.common.core.clock import ManualClock
+from moldau.common.core.timers import ManualTimers
+from moldau.common.protocol.errors import ErrorCode
+from moldau.common.protocol.messages.heartbeat import HeartbeatRequest
+from moldau.common.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from moldau.common.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from moldau.common.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from moldau.protocol.messages.offset_fetch import (
+from moldau.common.protocol.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
 )
-from moldau.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
-from moldau.protocol.messages.txn_offset_commit import (
+from moldau.common.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from moldau.common.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
+from moldau.common.settings.broker import BrokerSettings
 
 GROUP = "crew"
 

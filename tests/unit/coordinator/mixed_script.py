@@ -23,29 +23,29 @@ from typing import Any, Protocol
 
 from group_world import World
 
-from moldau.coordinator.group.embedded_protocol import read_assignment, write_assignment
-from moldau.metadata.changes import TopicCreated
-from moldau.metadata.image import Image, PartitionState
-from moldau.protocol.declare import Message
-from moldau.protocol.errors import ErrorCode
-from moldau.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
-from moldau.protocol.messages.consumer_group_heartbeat import (
+from moldau.broker.coordinator.group.embedded_protocol import read_assignment, write_assignment
+from moldau.broker.metadata.changes import TopicCreated
+from moldau.broker.metadata.image import Image, PartitionState
+from moldau.common.protocol.declare import Message
+from moldau.common.protocol.errors import ErrorCode
+from moldau.common.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
+from moldau.common.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     TopicPartitions,
 )
-from moldau.protocol.messages.consumer_protocol_subscription import ConsumerProtocolSubscription
-from moldau.protocol.messages.consumer_protocol_subscription import TopicPartition as OwnedRow
-from moldau.protocol.messages.describe_groups import DescribeGroupsRequest
-from moldau.protocol.messages.heartbeat import HeartbeatRequest
-from moldau.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
-from moldau.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
-from moldau.protocol.messages.list_groups import ListGroupsRequest
-from moldau.protocol.messages.offset_commit import (
+from moldau.common.protocol.messages.consumer_protocol_subscription import ConsumerProtocolSubscription
+from moldau.common.protocol.messages.consumer_protocol_subscription import TopicPartition as OwnedRow
+from moldau.common.protocol.messages.describe_groups import DescribeGroupsRequest
+from moldau.common.protocol.messages.heartbeat import HeartbeatRequest
+from moldau.common.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from moldau.common.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from moldau.common.protocol.messages.list_groups import ListGroupsRequest
+from moldau.common.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from moldau.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from moldau.common.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 
 SESSION_MS, REBALANCE_MS = 10_000, 20_000
 WAITS = "..."

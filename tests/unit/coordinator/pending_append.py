@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from moldau.protocol.errors import ErrorCode
+from moldau.common.protocol.errors import ErrorCode
 
 
 class LogError(Exception):

@@ -4,10 +4,10 @@ change only when its result is applied."""
 from collections.abc import Callable
 from typing import Any
 
-from moldau.coordinator.group.classic import ClassicGroup
-from moldau.coordinator.group.shard import GroupShard
-from moldau.coordinator.result import Result
-from moldau.coordinator.runtime import CoordinatorRuntime
+from moldau.broker.coordinator.group.classic import ClassicGroup
+from moldau.broker.coordinator.group.shard import GroupShard
+from moldau.broker.coordinator.result import Result
+from moldau.broker.coordinator.runtime import CoordinatorRuntime
 
 Operation = Callable[[GroupShard, int], Result[Any]]
 

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 from group_world import GROUP, World
 
-from moldau.coordinator.group.group import GroupKind
-from moldau.protocol.errors import ErrorCode
-from moldau.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from moldau.broker.coordinator.group.group import GroupKind
+from moldau.common.protocol.errors import ErrorCode
+from moldau.common.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 
 
 @pytest.fixture

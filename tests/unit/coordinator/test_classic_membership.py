@@ -6,8 +6,8 @@ from collections.abc import Iterator
 import pytest
 from group_world import GROUP, World
 
-from moldau.protocol.errors import ErrorCode
-from moldau.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from moldau.common.protocol.errors import ErrorCode
+from moldau.common.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
 
 
 @pytest.fixture

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 from group_world import GROUP, World
 
-from moldau.coordinator.group.classic_draft import Draft
-from moldau.coordinator.group.classic_membership import Membership
-from moldau.coordinator.group.classic_state import FOLLOWERS, TRANSITIONS, ClassicState
-from moldau.coordinator.group.shard import GroupShard
-from moldau.coordinator.result import Result
-from moldau.protocol.errors import ErrorCode
+from moldau.broker.coordinator.group.classic_draft import Draft
+from moldau.broker.coordinator.group.classic_membership import Membership
+from moldau.broker.coordinator.group.classic_state import FOLLOWERS, TRANSITIONS, ClassicState
+from moldau.broker.coordinator.group.shard import GroupShard
+from moldau.broker.coordinator.result import Result
+from moldau.common.protocol.errors import ErrorCode
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "classic-groups.md"
 S = ClassicState

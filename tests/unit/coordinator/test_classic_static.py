@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import pytest
 from group_world import GROUP, World
 
-from moldau.coordinator.group.classic_record import value_of
-from moldau.protocol.errors import ErrorCode
+from moldau.broker.coordinator.group.classic_record import value_of
+from moldau.common.protocol.errors import ErrorCode
 
 
 @pytest.fixture

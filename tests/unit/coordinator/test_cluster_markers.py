@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from fake_peers import FakePeers, Sent, turns
 
-from moldau.coordinator import cluster_markers
-from moldau.coordinator.cluster_markers import ClusterMarkers
-from moldau.coordinator.markers import Marker, TopicPartition
-from moldau.metadata.image import BrokerState, Image, PartitionState, TopicState
-from moldau.protocol.errors import ErrorCode
-from moldau.protocol.messages.write_txn_markers import (
+from moldau.broker.coordinator import cluster_markers
+from moldau.broker.coordinator.cluster_markers import ClusterMarkers
+from moldau.broker.coordinator.markers import Marker, TopicPartition
+from moldau.broker.metadata.image import BrokerState, Image, PartitionState, TopicState
+from moldau.common.protocol.errors import ErrorCode
+from moldau.common.protocol.messages.write_txn_markers import (
     WritableTxnMarkerPartitionResult,
     WritableTxnMarkerResult,
     WritableTxnMarkerTopicResult,

@@ -2,20 +2,20 @@
 
 from consumer_world import GROUP, FakeClient, World, state_of, topic_id
 
-from moldau.coordinator.group.group import GroupKind
-from moldau.coordinator.records import Record
-from moldau.metadata.image import ResourceType
-from moldau.protocol.errors import ErrorCode
-from moldau.protocol.messages.consumer_group_describe import Member
-from moldau.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
-from moldau.protocol.messages.coordinator_records import (
+from moldau.broker.coordinator.group.group import GroupKind
+from moldau.broker.coordinator.records import Record
+from moldau.broker.metadata.image import ResourceType
+from moldau.common.protocol.errors import ErrorCode
+from moldau.common.protocol.messages.consumer_group_describe import Member
+from moldau.common.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from moldau.common.protocol.messages.coordinator_records import (
     ConsumerGroupCurrentMemberAssignmentKey,
     GroupMetadataKey,
     GroupMetadataValue,
     OffsetCommitKey,
     OffsetCommitValue,
 )
-from moldau.protocol.messages.offset_commit import (
+from moldau.common.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,

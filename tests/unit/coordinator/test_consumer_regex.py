@@ -5,8 +5,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from moldau.coordinator.group import regex
-from moldau.coordinator.group.regex import InvalidPattern, TopicMatcher, compile_pattern
+from moldau.broker.coordinator.group import regex
+from moldau.broker.coordinator.group.regex import InvalidPattern, TopicMatcher, compile_pattern
 
 
 @pytest.fixture(params=["re2", "fallback"])

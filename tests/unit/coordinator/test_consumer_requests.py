@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from consumer_world import World
 
-from moldau.protocol.errors import ErrorCode
+from moldau.common.protocol.errors import ErrorCode
 
 INVALID = ErrorCode.INVALID_REQUEST
 

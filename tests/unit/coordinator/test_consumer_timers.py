@@ -2,8 +2,8 @@
 
 from consumer_world import World, assignment, topic_id
 
-from moldau.metadata.image import ResourceType
-from moldau.protocol.errors import ErrorCode
+from moldau.broker.metadata.image import ResourceType
+from moldau.common.protocol.errors import ErrorCode
 
 
 def moving_world() -> World:

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from moldau.coordinator.election import ElectedCoordinator, ElectedCoordinators
-from moldau.metadata.changes import Change
-from moldau.metadata.image import EMPTY_IMAGE, Image, PartitionState, TopicState
+from moldau.broker.coordinator.election import ElectedCoordinator, ElectedCoordinators
+from moldau.broker.metadata.changes import Change
+from moldau.broker.metadata.image import EMPTY_IMAGE, Image, PartitionState, TopicState
 
 TOPIC = "__consumer_offsets"
 HERE, ELSEWHERE = 1, 2

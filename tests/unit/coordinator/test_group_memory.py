@@ -6,7 +6,7 @@ import sys
 import pytest
 from group_world import World
 
-from moldau.protocol.errors import ErrorCode
+from moldau.common.protocol.errors import ErrorCode
 
 MB = 1_000_000
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from moldau.coordinator.coordinator import _cached_hash, java_hash
+from moldau.broker.coordinator.coordinator import _cached_hash, java_hash
 
 
 def by_the_book(text: str) -> int:

@@ -4,9 +4,9 @@ import asyncio
 
 from fake_peers import turns
 
-from moldau.coordinator.leadership_doubt import RETRY_MS, LeadershipDoubt
-from moldau.core.clock import ManualClock
-from moldau.core.timers import ManualTimers
+from moldau.broker.coordinator.leadership_doubt import RETRY_MS, LeadershipDoubt
+from moldau.common.core.clock import ManualClock
+from moldau.common.core.timers import ManualTimers
 
 STALL_MS = 1000
 

@@ -7,9 +7,9 @@ import consumer_world
 import pytest
 from group_world import World
 
-from moldau.coordinator.group.removals import GROUPS_MAX, INTERVAL_MS, LINES_MAX, Removals
-from moldau.core.clock import ManualClock
-from moldau.core.timers import ManualTimers
+from moldau.broker.coordinator.group.removals import GROUPS_MAX, INTERVAL_MS, LINES_MAX, Removals
+from moldau.common.core.clock import ManualClock
+from moldau.common.core.timers import ManualTimers
 
 LOGGER = "moldau.coordinator.group.removals"
 

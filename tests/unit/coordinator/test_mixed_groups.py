@@ -10,13 +10,16 @@ from collections.abc import Iterator
 import pytest
 from mixed_script import MemoryPort, Script
 
-from moldau.coordinator.group.consumer_group import ConsumerGroup
-from moldau.coordinator.group.group import GroupKind
-from moldau.coordinator.records import decode
-from moldau.protocol.errors import ErrorCode
-from moldau.protocol.messages.consumer_protocol_assignment import ConsumerProtocolAssignment, TopicPartition
-from moldau.protocol.messages.coordinator_records import ClassicMemberMetadata, ClassicProtocol
-from moldau.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from moldau.broker.coordinator.group.consumer_group import ConsumerGroup
+from moldau.broker.coordinator.group.group import GroupKind
+from moldau.broker.coordinator.records import decode
+from moldau.common.protocol.errors import ErrorCode
+from moldau.common.protocol.messages.consumer_protocol_assignment import (
+    ConsumerProtocolAssignment,
+    TopicPartition,
+)
+from moldau.common.protocol.messages.coordinator_records import ClassicMemberMetadata, ClassicProtocol
+from moldau.common.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 
 ALL = "a0123456789ab"
 
@@ -533,7 +536,7 @@ def test_subscriptions_that_no_batch_holds_are_not_even_read(
     form(script)
     script.run("B join by=range+sticky")  # three subscriptions of 23 bytes
     read: list[bytes] = []
-    monkeypatch.setattr("moldau.coordinator.group.upgrade.read_subscription", read.append)
+    monkeypatch.setattr("moldau.broker.coordinator.group.upgrade.read_subscription", read.append)
     assert script.run("m 0") == "GROUP_ID_NOT_FOUND"
     assert not read
     assert "are more than a batch of records takes" in caplog.text

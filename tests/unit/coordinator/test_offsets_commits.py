@@ -5,19 +5,19 @@ from collections.abc import Iterator
 import pytest
 from group_world import GROUP, World
 
-from moldau.protocol.errors import ErrorCode
-from moldau.protocol.messages.delete_groups import DeleteGroupsRequest
-from moldau.protocol.messages.offset_commit import (
+from moldau.common.protocol.errors import ErrorCode
+from moldau.common.protocol.messages.delete_groups import DeleteGroupsRequest
+from moldau.common.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from moldau.protocol.messages.offset_delete import (
+from moldau.common.protocol.messages.offset_delete import (
     OffsetDeleteRequest,
     OffsetDeleteRequestPartition,
     OffsetDeleteRequestTopic,
 )
-from moldau.protocol.messages.offset_fetch import (
+from moldau.common.protocol.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,

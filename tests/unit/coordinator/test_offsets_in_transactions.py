@@ -5,15 +5,18 @@ from collections.abc import Iterator
 import pytest
 from group_world import GROUP, World
 
-from moldau.protocol.errors import ErrorCode
-from moldau.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions
-from moldau.protocol.messages.delete_groups import DeleteGroupsRequest
-from moldau.protocol.messages.offset_delete import (
+from moldau.common.protocol.errors import ErrorCode
+from moldau.common.protocol.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    TopicPartitions,
+)
+from moldau.common.protocol.messages.delete_groups import DeleteGroupsRequest
+from moldau.common.protocol.messages.offset_delete import (
     OffsetDeleteRequest,
     OffsetDeleteRequestPartition,
     OffsetDeleteRequestTopic,
 )
-from moldau.protocol.messages.offset_fetch import (
+from moldau.common.protocol.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,

@@ -2,8 +2,8 @@
 
 import pytest
 
-from moldau.coordinator.records import Record, decode, encode
-from moldau.protocol.messages.coordinator_records import (
+from moldau.broker.coordinator.records import Record, decode, encode
+from moldau.common.protocol.messages.coordinator_records import (
     GroupMetadataKey,
     GroupMetadataValue,
     MemberMetadata,

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moldau.coordinator.deadlines import Deadlines
+from moldau.broker.coordinator.deadlines import Deadlines
 
 MOVES = st.lists(
     st.tuples(st.sampled_from(["set", "cancel", "look"]), st.sampled_from("abcd"), st.integers(0, 50))

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moldau.coordinator.journal import Journal
+from moldau.broker.coordinator.journal import Journal
 
 KEYS = st.sampled_from("abc")
 CHANGES = st.lists(

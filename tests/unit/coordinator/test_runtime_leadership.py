@@ -7,10 +7,10 @@ import pytest
 from pending_append import LogError, PendingAppend
 from test_runtime_shards import Desk, LoopFree, Notebook
 
-from moldau.coordinator import loading
-from moldau.coordinator.result import Parked, ParkedAnswer, Result
-from moldau.coordinator.shard import COMMIT_TIMEOUT_MS
-from moldau.protocol.errors import ErrorCode
+from moldau.broker.coordinator import loading
+from moldau.broker.coordinator.result import Parked, ParkedAnswer, Result
+from moldau.broker.coordinator.shard import COMMIT_TIMEOUT_MS
+from moldau.common.protocol.errors import ErrorCode
 
 
 class Transcript:

@@ -7,15 +7,15 @@ import pytest
 from group_world import MemoryLog
 from pending_append import LogError
 
-from moldau.coordinator import entry, loading
-from moldau.coordinator.deadlines import Deadlines
-from moldau.coordinator.journal import Journal
-from moldau.coordinator.result import Parked, ParkedAnswer, Result
-from moldau.coordinator.runtime import CoordinatorRuntime
-from moldau.core.clock import ManualClock
-from moldau.core.timers import ManualTimers
-from moldau.metadata.image import GROUP_OFFSETS_TOPIC
-from moldau.protocol.errors import ErrorCode
+from moldau.broker.coordinator import entry, loading
+from moldau.broker.coordinator.deadlines import Deadlines
+from moldau.broker.coordinator.journal import Journal
+from moldau.broker.coordinator.result import Parked, ParkedAnswer, Result
+from moldau.broker.coordinator.runtime import CoordinatorRuntime
+from moldau.broker.metadata.image import GROUP_OFFSETS_TOPIC
+from moldau.common.core.clock import ManualClock
+from moldau.common.core.timers import ManualTimers
+from moldau.common.protocol.errors import ErrorCode
 
 
 class Notebook:

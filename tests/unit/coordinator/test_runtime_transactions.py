@@ -4,13 +4,13 @@ from typing import Any
 
 from test_runtime_shards import Desk, LoopFree, Notebook
 
-from moldau.coordinator.last_values import LastValues
-from moldau.coordinator.machine import EndedTransaction, Loaded, TransactionalRecord
-from moldau.coordinator.markers import Marker
-from moldau.coordinator.result import Producer, Result
-from moldau.coordinator.runtime import CoordinatorRuntime
-from moldau.metadata.image import GROUP_OFFSETS_TOPIC
-from moldau.protocol.errors import ErrorCode
+from moldau.broker.coordinator.last_values import LastValues
+from moldau.broker.coordinator.machine import EndedTransaction, Loaded, TransactionalRecord
+from moldau.broker.coordinator.markers import Marker
+from moldau.broker.coordinator.result import Producer, Result
+from moldau.broker.coordinator.runtime import CoordinatorRuntime
+from moldau.broker.metadata.image import GROUP_OFFSETS_TOPIC
+from moldau.common.protocol.errors import ErrorCode
 
 
 class Ledger(Notebook):

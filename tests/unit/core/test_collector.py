@@ -2,7 +2,7 @@
 
 import gc
 
-from moldau.core.collector import FullCollections
+from moldau.common.core.collector import FullCollections
 
 
 def test_full_collections_pause_until_the_last_user_has_left() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from moldau.core.crc import crc32c
+from moldau.common.core.crc import crc32c
 
 
 def test_the_check_value_of_the_castagnoli_polynomial() -> None:
@@ -15,5 +15,5 @@ def test_the_check_value_of_the_castagnoli_polynomial() -> None:
 
 
 def test_the_package_is_not_imported() -> None:
-    program = "import sys, moldau.core.crc; sys.exit(bool({'argparse', 'crc32c'} & set(sys.modules)))"
+    program = "import sys, moldau.common.core.crc; sys.exit(bool({'argparse', 'crc32c'} & set(sys.modules)))"
     subprocess.run([sys.executable, "-c", program], check=True)

@@ -2,7 +2,7 @@
 
 import threading
 
-from moldau.core.workers import DaemonExecutor
+from moldau.common.core.workers import DaemonExecutor
 
 
 def test_it_runs_one_piece_after_the_other_and_hands_errors_over():

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from moldau.core.files import Files, OsFiles
-from moldau.core.simulated_files import SimulatedFiles
+from moldau.common.core.files import Files, OsFiles
+from moldau.testing.simulated_files import SimulatedFiles
 
 
 @pytest.fixture(params=["machine", "simulated"])

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moldau.core import json_steps
-from moldau.core.json_steps import has_more_values, load_in_steps
+from moldau.common.core import json_steps
+from moldau.common.core.json_steps import has_more_values, load_in_steps
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(alphabet='a,[{"\\é\n'),

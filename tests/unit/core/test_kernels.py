@@ -9,16 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from moldau.core import kernels
+from moldau.common.core import kernels
 
 ROOT = Path(__file__).parents[3]
 TWINS = {
     "moldau.client._columns": "moldau.client.columns",
-    "moldau.log.compaction._kernel": "moldau.log.compaction.kernel",
-    "moldau.protocol._repeat": "moldau.protocol.repeat",
-    "moldau.records._headers": "moldau.records.headers",
-    "moldau.records._usual": "moldau.records.usual",
-    "moldau.records._walk": "moldau.records.walk",
+    "moldau.broker.log.compaction._kernel": "moldau.broker.log.compaction.kernel",
+    "moldau.common.protocol._repeat": "moldau.common.protocol.repeat",
+    "moldau.common.records._headers": "moldau.common.records.headers",
+    "moldau.common.records._usual": "moldau.common.records.usual",
+    "moldau.common.records._walk": "moldau.common.records.walk",
     "moldau.schemas.columns._decode": "moldau.schemas.columns.kernel",
     "moldau.schemas.columns._encode": "moldau.schemas.columns.encode_kernel",
 }
@@ -44,7 +44,7 @@ def test_what_is_missing_is_known_without_the_extras() -> None:
 import sys
 for extra in ("pyarrow", "fastavro", "pyspark", "orjson", "pandas"):
     sys.modules[extra] = None  # importing it is an ImportError
-from moldau.core.kernels import built, missing
+from moldau.common.core.kernels import built, missing
 apart = [name for name in missing() if built(name) is not None]
 assert not apart, apart
 """
@@ -55,7 +55,7 @@ def test_a_broker_works_without_kernels() -> None:
     """In a process of its own, because a kernel is chosen when its module is imported."""
     program = """
 from confluent_kafka import Producer
-from moldau.core import kernels
+from moldau.common.core import kernels
 from moldau.testing import Broker
 assert kernels.missing() == list(kernels.KERNELS)
 with Broker() as broker:

@@ -10,8 +10,8 @@ from itertools import pairwise
 import pytest
 import uvloop
 
-from moldau.core.accepting import ACCEPTS_PER_TURN
-from moldau.core.network import SystemNetwork
+from moldau.common.core.accepting import ACCEPTS_PER_TURN
+from moldau.common.core.network import SystemNetwork
 
 Scene = Callable[[SystemNetwork], Awaitable[None]]
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from moldau.core.patterns import PatternError, compile_pattern
-from moldau.credentials.principals import MappingError, PrincipalMapping
-from moldau.security.kerberos_names import KerberosNames, RuleError
+from moldau.broker.security.kerberos_names import KerberosNames, RuleError
+from moldau.common.core.patterns import PatternError, compile_pattern
+from moldau.common.credentials.principals import MappingError, PrincipalMapping
 
 EVIL_NAME = "a" * 900 + "!"  # (a+)+$ would take Python's re longer than the universe is old
 

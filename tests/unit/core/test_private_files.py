@@ -3,8 +3,8 @@
 import os
 from pathlib import Path
 
-from moldau.core.files import OsFiles, write_atomically
-from moldau.metadata.embedded import FILE_NAME
+from moldau.broker.metadata.embedded import FILE_NAME
+from moldau.common.core.files import OsFiles, write_atomically
 
 
 def test_metadata_is_readable_for_this_user_only(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from functools import partial
 
 import pytest
 
-from moldau.core.side_worker import PutOff, SideWorker
+from moldau.common.core.side_worker import PutOff, SideWorker
 
 
 def test_pieces_run_in_order_and_one_at_a_time() -> None:

@@ -6,7 +6,7 @@ from collections.abc import Generator
 
 import pytest
 
-from moldau.core.slow_lane import NotWanted, SlowLane
+from moldau.common.core.slow_lane import NotWanted, SlowLane
 
 
 class Ticks:

@@ -5,7 +5,7 @@ from collections.abc import Awaitable
 
 import pytest
 
-from moldau.core.waiting import Answer, is_later, settled, then, together
+from moldau.common.core.waiting import Answer, is_later, settled, then, together
 
 
 async def _later(value: int) -> int:

@@ -5,9 +5,9 @@ from typing import NamedTuple
 
 import pytest
 
-from moldau.credentials.tls.contexts import client_context, server_context
-from moldau.credentials.tls.options import TlsOptions
-from moldau.security.certificates.authority import Authority, Issued
+from moldau.broker.security.certificates.authority import Authority, Issued
+from moldau.common.credentials.tls.contexts import client_context, server_context
+from moldau.common.credentials.tls.options import TlsOptions
 
 NOW_MS = 1_700_000_000_000
 DAYS = 20_000

@@ -4,11 +4,11 @@ import ssl
 
 import pytest
 
-from moldau.credentials.tls import certificate, pem
-from moldau.credentials.tls.contexts import client_context, server_context
-from moldau.credentials.tls.options import TlsOptions
-from moldau.security.certificates import signing
-from moldau.security.certificates.authority import Authority, Issued
+from moldau.broker.security.certificates import signing
+from moldau.broker.security.certificates.authority import Authority, Issued
+from moldau.common.credentials.tls import certificate, pem
+from moldau.common.credentials.tls.contexts import client_context, server_context
+from moldau.common.credentials.tls.options import TlsOptions
 
 NOW_MS = 1_800_000_000_000
 """2027. OpenSSL judges certificates by its own clock: their dates are wide around any run of the tests."""

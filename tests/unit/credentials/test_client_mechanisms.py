@@ -2,11 +2,11 @@
 
 import pytest
 
-from moldau.credentials import scram
-from moldau.credentials.client.digest_md5 import DigestMd5Exchange
-from moldau.credentials.client.exchange import LoginFailed, exchange_of
-from moldau.credentials.client.options import SaslOptions
-from moldau.credentials.errors import CredentialsError
+from moldau.common.credentials import scram
+from moldau.common.credentials.client.digest_md5 import DigestMd5Exchange
+from moldau.common.credentials.client.exchange import LoginFailed, exchange_of
+from moldau.common.credentials.client.options import SaslOptions
+from moldau.common.credentials.errors import CredentialsError
 
 
 def _sasl(mechanism: str, username: str = "ann", password: str = "s3cret", **more: str) -> SaslOptions:

@@ -4,10 +4,10 @@ import pickle
 
 import pytest
 
-from moldau.credentials.client.contexts import context_of, tls_of
-from moldau.credentials.client.librdkafka import for_librdkafka
-from moldau.credentials.client.options import broker_security, client_security
-from moldau.credentials.errors import CredentialsError
+from moldau.common.credentials.client.contexts import context_of, tls_of
+from moldau.common.credentials.client.librdkafka import for_librdkafka
+from moldau.common.credentials.client.options import broker_security, client_security
+from moldau.common.credentials.errors import CredentialsError
 from moldau.testing.authority import Authority
 
 _PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"

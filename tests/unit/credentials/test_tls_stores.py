@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from moldau.credentials.errors import CredentialsError
-from moldau.credentials.tls import certificate, jks, pem
-from moldau.credentials.tls.contexts import client_context, server_context
-from moldau.credentials.tls.options import TlsOptions, tls_options
-from moldau.credentials.tls.stores import key_material, trusted_certificates
+from moldau.common.credentials.errors import CredentialsError
+from moldau.common.credentials.tls import certificate, jks, pem
+from moldau.common.credentials.tls.contexts import client_context, server_context
+from moldau.common.credentials.tls.options import TlsOptions, tls_options
+from moldau.common.credentials.tls.stores import key_material, trusted_certificates
 
 STORES = Path(__file__).parent / "stores"
 

@@ -6,8 +6,8 @@ import ssl
 import pytest
 from tls_world import End, carry, shaken
 
-from moldau.credentials.tls.failures import failure_of
-from moldau.credentials.tls.stream import TURN_BYTES, State
+from moldau.common.credentials.tls.failures import failure_of
+from moldau.common.credentials.tls.stream import TURN_BYTES, State
 
 LARGE = os.urandom(3_000_000)
 

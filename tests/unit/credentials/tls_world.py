@@ -3,10 +3,10 @@
 import ssl
 from collections.abc import Callable
 
-from moldau.core.clock import ManualClock
-from moldau.core.timers import ManualTimers
-from moldau.credentials.tls.handshakes import HandshakeStep
-from moldau.credentials.tls.stream import TlsStream
+from moldau.common.core.clock import ManualClock
+from moldau.common.core.timers import ManualTimers
+from moldau.common.credentials.tls.handshakes import HandshakeStep
+from moldau.common.credentials.tls.stream import TlsStream
 
 
 class HandSteps:

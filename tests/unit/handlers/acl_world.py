@@ -12,20 +12,20 @@ from typing import Any
 from data_plane_world import Client, on_a_node
 from rights_world import until
 
-from moldau.handlers.registry import TABLE
-from moldau.metadata.acls import Acl
-from moldau.node import Node
-from moldau.protocol.frames import frame_request
-from moldau.protocol.messages.offset_commit import (
+from moldau.broker.handlers.parts.registry import TABLE
+from moldau.broker.metadata.acls import Acl
+from moldau.broker.node import Node
+from moldau.broker.security.acl_filter import AclFilter
+from moldau.common.protocol.frames import frame_request
+from moldau.common.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from moldau.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from moldau.protocol.operations import CLUSTER_NAME, Operation, PatternType, Permission, ResourceType
-from moldau.records.builder import build_batch
-from moldau.records.record import Record
-from moldau.security.acl_filter import AclFilter
+from moldau.common.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from moldau.common.protocol.operations import CLUSTER_NAME, Operation, PatternType, Permission, ResourceType
+from moldau.common.records.builder import build_batch
+from moldau.common.records.record import Record
 
 ROOT = "User:root"
 

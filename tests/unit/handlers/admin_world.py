@@ -4,14 +4,14 @@ import inspect
 import random
 from types import SimpleNamespace
 
-from moldau.controller.controller import Controller
-from moldau.core.settings.sources import from_texts
-from moldau.core.slow_lane import SlowLane, all_steps
-from moldau.handlers.broker import RequestContext
-from moldau.handlers.registry import TABLE
-from moldau.handlers.session import Session
-from moldau.metadata.embedded import EmbeddedStore
-from moldau.metadata.view import MetadataView
+from moldau.broker.controller.controller import Controller
+from moldau.broker.handlers.parts.broker import RequestContext
+from moldau.broker.handlers.parts.registry import TABLE
+from moldau.broker.handlers.parts.session import Session
+from moldau.broker.metadata.embedded import EmbeddedStore
+from moldau.broker.metadata.view import MetadataView
+from moldau.common.core.slow_lane import SlowLane, all_steps
+from moldau.common.settings.sources import from_texts
 
 
 async def start(folder, **texts):

@@ -13,17 +13,17 @@ from typing import Any
 
 from data_plane_world import Client
 
-from moldau.controller.decision import Decision
-from moldau.controller.topics import NewTopic
-from moldau.core.clock import SystemClock
-from moldau.core.settings.sources import from_texts
-from moldau.handlers.registry import TABLE
-from moldau.host import system_host
-from moldau.metadata.changes import Change
-from moldau.metadata.shared_memory import SharedMemory
-from moldau.node import Node
-from moldau.protocol.frames import frame_request
-from moldau.replication.partition import Partition
+from moldau.broker.controller.decision import Decision
+from moldau.broker.controller.topics import NewTopic
+from moldau.broker.handlers.parts.registry import TABLE
+from moldau.broker.host import system_host
+from moldau.broker.metadata.changes import Change
+from moldau.broker.node import Node
+from moldau.broker.replication.partition import Partition
+from moldau.common.core.clock import SystemClock
+from moldau.common.protocol.frames import frame_request
+from moldau.common.settings.sources import from_texts
+from moldau.testing.shared_memory import SharedMemory
 
 
 async def until(true: Callable[[], object]) -> None:

@@ -6,19 +6,19 @@ import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-from moldau.core.settings.sources import from_texts
-from moldau.node import Node
-from moldau.protocol.messages.produce import (
+from moldau.broker.node import Node
+from moldau.broker.replication.partition import Partition
+from moldau.broker.server.connection import Connection
+from moldau.broker.server.dispatch import Dispatch
+from moldau.common.protocol.messages.produce import (
     PartitionProduceData,
     ProduceRequest,
     ProduceResponse,
     TopicProduceData,
 )
-from moldau.records.builder import build_batch
-from moldau.records.record import Record
-from moldau.replication.partition import Partition
-from moldau.server.connection import Connection
-from moldau.server.dispatch import Dispatch
+from moldau.common.records.builder import build_batch
+from moldau.common.records.record import Record
+from moldau.common.settings.sources import from_texts
 
 VERSION = 9
 

@@ -23,12 +23,12 @@ from typing import Any, NamedTuple
 
 from rights_requests import CG, REQUESTS, A, B, G, T, fetch, find_coordinator, init_producer_id, produce
 
-from moldau.handlers import load_all
-from moldau.handlers.registry import TABLE
-from moldau.protocol.frames import frame_request
-from moldau.protocol.operations import Operation, ResourceType
-from moldau.records.builder import build_batch
-from moldau.records.record import Record
+from moldau.broker.handlers import load_all
+from moldau.broker.handlers.parts.registry import TABLE
+from moldau.common.protocol.frames import frame_request
+from moldau.common.protocol.operations import Operation, ResourceType
+from moldau.common.records.builder import build_batch
+from moldau.common.records.record import Record
 
 load_all()
 

@@ -12,15 +12,15 @@ from typing import Any, NamedTuple
 from data_plane_world import Client
 from rights_requests import CG, REQUESTS, A, B, G, T, find_coordinator
 
-from moldau.handlers.registry import TABLE
-from moldau.node import Node
-from moldau.protocol.declare import Struct
-from moldau.protocol.frames import frame_request
-from moldau.protocol.messages.api_versions import ApiVersionsRequest
-from moldau.protocol.messages.create_delegation_token import CreateDelegationTokenRequest
-from moldau.protocol.operations import OPERATIONS_OF, Operation, ResourceType
-from moldau.records.builder import build_batch
-from moldau.records.record import Record
+from moldau.broker.handlers.parts.registry import TABLE
+from moldau.broker.node import Node
+from moldau.common.protocol.declare import Struct
+from moldau.common.protocol.frames import frame_request
+from moldau.common.protocol.messages.api_versions import ApiVersionsRequest
+from moldau.common.protocol.messages.create_delegation_token import CreateDelegationTokenRequest
+from moldau.common.protocol.operations import OPERATIONS_OF, Operation, ResourceType
+from moldau.common.records.builder import build_batch
+from moldau.common.records.record import Record
 
 ALICE = "User:alice"
 Right = tuple[Operation, ResourceType]

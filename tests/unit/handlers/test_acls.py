@@ -6,22 +6,22 @@ import inspect
 import pytest
 from admin_world import every_version, start
 
-from moldau.controller.acls import ACLS_AN_ENTRY, ACLS_MAX
-from moldau.controller.decision import RECORDS_MAX, Decision
-from moldau.core.slow_lane import all_steps
-from moldau.handlers import create_acls, delete_acls, describe_acls  # noqa: F401
-from moldau.handlers.broker import RequestContext
-from moldau.handlers.registry import TABLE
-from moldau.handlers.session import Session
-from moldau.metadata.acls import Acl
-from moldau.metadata.changes import AclsCreated, AclsDeleted, FeatureLevelChanged
-from moldau.metadata.image import EMPTY_IMAGE
-from moldau.protocol.errors import ErrorCode
-from moldau.protocol.messages.create_acls import AclCreation, CreateAclsRequest
-from moldau.protocol.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
-from moldau.protocol.messages.describe_acls import DescribeAclsRequest
-from moldau.protocol.operations import Operation, PatternType, Permission, ResourceType
-from moldau.security.authorizer import Authorizer
+from moldau.broker.controller.acls import ACLS_AN_ENTRY, ACLS_MAX
+from moldau.broker.controller.decision import RECORDS_MAX, Decision
+from moldau.broker.handlers.apis.security import create_acls, delete_acls, describe_acls  # noqa: F401
+from moldau.broker.handlers.parts.broker import RequestContext
+from moldau.broker.handlers.parts.registry import TABLE
+from moldau.broker.handlers.parts.session import Session
+from moldau.broker.metadata.acls import Acl
+from moldau.broker.metadata.changes import AclsCreated, AclsDeleted, FeatureLevelChanged
+from moldau.broker.metadata.image import EMPTY_IMAGE
+from moldau.broker.security.authorizer import Authorizer
+from moldau.common.core.slow_lane import all_steps
+from moldau.common.protocol.errors import ErrorCode
+from moldau.common.protocol.messages.create_acls import AclCreation, CreateAclsRequest
+from moldau.common.protocol.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
+from moldau.common.protocol.messages.describe_acls import DescribeAclsRequest
+from moldau.common.protocol.operations import Operation, PatternType, Permission, ResourceType
 
 TOPIC, GROUP, CLUSTER = ResourceType.TOPIC, ResourceType.GROUP, ResourceType.CLUSTER
 READ = Acl(TOPIC, "orders", PatternType.LITERAL, "User:alice", "*", Operation.READ, Permission.ALLOW)
@@ -290,7 +290,7 @@ def test_more_than_fits_into_one_request_or_cluster_is_refused_as_a_whole(tmp_pa
         assert {code for code, _, _ in results} == {ErrorCode.POLICY_VIOLATION}
         assert "Cannot remove more than 10000 acls" in results[0][1]
         assert len(broker.metadata.image.acls) == len(acls)
-        monkeypatch.setattr("moldau.controller.acls.ACLS_MAX", len(acls) + 1)
+        monkeypatch.setattr("moldau.broker.controller.acls.ACLS_MAX", len(acls) + 1)
         one, other = READ._replace(resource_name="u"), READ._replace(resource_name="v")
         results = await create(broker, one, acls[0], other, one)
         assert [code for code, _ in results] == [0, 0, ErrorCode.POLICY_VIOLATION, 0]

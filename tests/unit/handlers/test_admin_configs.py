@@ -6,19 +6,19 @@ import logging
 import pytest
 from admin_world import ask, every_version, start
 
-from moldau.controller.topics import NewTopic
-from moldau.handlers import (  # noqa: F401 - they register themselves
-    alter_configs,
-    describe_configs,
-    incremental_alter_configs,
-    list_config_resources,
+from moldau.broker.controller.topics import NewTopic
+from moldau.broker.handlers.apis.configs import (
+    alter_configs,  # noqa: F401
+    describe_configs,  # noqa: F401
+    incremental_alter_configs,  # noqa: F401
+    list_config_resources,  # noqa: F401
 )
-from moldau.metadata.image import ResourceType
-from moldau.protocol.errors import ErrorCode
-from moldau.protocol.messages import alter_configs as whole
-from moldau.protocol.messages import incremental_alter_configs as step
-from moldau.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
-from moldau.protocol.messages.list_config_resources import ListConfigResourcesRequest
+from moldau.broker.metadata.image import ResourceType
+from moldau.common.protocol.errors import ErrorCode
+from moldau.common.protocol.messages import alter_configs as whole
+from moldau.common.protocol.messages import incremental_alter_configs as step
+from moldau.common.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from moldau.common.protocol.messages.list_config_resources import ListConfigResourcesRequest
 
 TOPIC, BROKER, LOGGER, METRICS, GROUP = 2, 4, 8, 16, 32
 SET, DELETE, APPEND = 0, 1, 2

@@ -5,19 +5,20 @@ import asyncio
 import pytest
 from admin_world import ask, every_version, start
 
-from moldau.controller.decision import Decision
-from moldau.controller.topics import NewTopic
-from moldau.handlers import describe_cluster, describe_topic_partitions, metadata  # noqa: F401
-from moldau.metadata.changes import BrokerFenced, PartitionChanged
-from moldau.metadata.image import PartitionState
-from moldau.protocol.errors import ErrorCode
-from moldau.protocol.messages.describe_cluster import DescribeClusterRequest
-from moldau.protocol.messages.describe_topic_partitions import (
+from moldau.broker.controller.decision import Decision
+from moldau.broker.controller.topics import NewTopic
+from moldau.broker.handlers.apis.cluster import describe_cluster  # noqa: F401
+from moldau.broker.handlers.apis.topics import describe_topic_partitions, metadata  # noqa: F401
+from moldau.broker.metadata.changes import BrokerFenced, PartitionChanged
+from moldau.broker.metadata.image import PartitionState
+from moldau.common.protocol.errors import ErrorCode
+from moldau.common.protocol.messages.describe_cluster import DescribeClusterRequest
+from moldau.common.protocol.messages.describe_topic_partitions import (
     Cursor,
     DescribeTopicPartitionsRequest,
     TopicRequest,
 )
-from moldau.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from moldau.common.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 
 
 def scenario(tmp_path, body, **texts):

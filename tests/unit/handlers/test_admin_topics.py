@@ -5,33 +5,33 @@ import asyncio
 import pytest
 from admin_world import ask, every_version, start
 
-from moldau.controller.decision import Outcome
-from moldau.core.ids import ZERO_UUID
-from moldau.core.slow_lane import SlowLane
-from moldau.handlers import (  # noqa: F401 - they register themselves
-    alter_partition_reassignments,
-    create_partitions,
-    create_topics,
-    delete_topics,
-    elect_leaders,
-    list_partition_reassignments,
+from moldau.broker.controller.decision import Outcome
+from moldau.broker.handlers.apis.topics import (
+    alter_partition_reassignments,  # noqa: F401
+    create_partitions,  # noqa: F401
+    create_topics,  # noqa: F401
+    delete_topics,  # noqa: F401
+    elect_leaders,  # noqa: F401
+    list_partition_reassignments,  # noqa: F401
 )
-from moldau.protocol.errors import ErrorCode
-from moldau.protocol.messages import alter_partition_reassignments as reassign
-from moldau.protocol.messages.create_partitions import (
+from moldau.common.core.ids import ZERO_UUID
+from moldau.common.core.slow_lane import SlowLane
+from moldau.common.protocol.errors import ErrorCode
+from moldau.common.protocol.messages import alter_partition_reassignments as reassign
+from moldau.common.protocol.messages.create_partitions import (
     CreatePartitionsAssignment,
     CreatePartitionsRequest,
     CreatePartitionsTopic,
 )
-from moldau.protocol.messages.create_topics import (
+from moldau.common.protocol.messages.create_topics import (
     CreatableReplicaAssignment,
     CreatableTopic,
     CreatableTopicConfig,
     CreateTopicsRequest,
 )
-from moldau.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from moldau.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
-from moldau.protocol.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
+from moldau.common.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from moldau.common.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
+from moldau.common.protocol.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
 
 
 def scenario(tmp_path, body, **texts):

@@ -14,15 +14,15 @@ from typing import Any
 
 import pytest
 
-from moldau.core.clock import ManualClock
-from moldau.core.slow_lane import SlowLane, all_steps
-from moldau.core.timers import ManualTimers
-from moldau.handlers import load_all
-from moldau.handlers.administrative import CHANGES, audited
-from moldau.handlers.broker import RequestContext
-from moldau.handlers.registry import TABLE
-from moldau.handlers.session import Session
-from moldau.security.audit import AuditTrail, line_of
+from moldau.broker.handlers import load_all
+from moldau.broker.handlers.parts.administrative import CHANGES, audited
+from moldau.broker.handlers.parts.broker import RequestContext
+from moldau.broker.handlers.parts.registry import TABLE
+from moldau.broker.handlers.parts.session import Session
+from moldau.broker.security.audit import AuditTrail, line_of
+from moldau.common.core.clock import ManualClock
+from moldau.common.core.slow_lane import SlowLane, all_steps
+from moldau.common.core.timers import ManualTimers
 
 load_all()
 SECRET = "s3cret"

@@ -9,17 +9,17 @@ from pathlib import Path
 import pytest
 from data_plane_world import VERSION, Client, led_by, on_a_node, partition_of, partition_rows
 
-from moldau.coordinator.transaction.metadata import Transaction
-from moldau.coordinator.transaction.records import Record as StateRecord
-from moldau.coordinator.transaction.records import encode
-from moldau.coordinator.transaction.states import TransactionState
-from moldau.metadata.image import TRANSACTION_STATE_TOPIC
-from moldau.node import Node
-from moldau.protocol.errors import ErrorCode
-from moldau.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from moldau.records.builder import build_batch
-from moldau.records.control import ControlType, EndTransactionMarker
-from moldau.records.record import Record
+from moldau.broker.coordinator.transaction.metadata import Transaction
+from moldau.broker.coordinator.transaction.records import Record as StateRecord
+from moldau.broker.coordinator.transaction.records import encode
+from moldau.broker.coordinator.transaction.states import TransactionState
+from moldau.broker.metadata.image import TRANSACTION_STATE_TOPIC
+from moldau.broker.node import Node
+from moldau.common.protocol.errors import ErrorCode
+from moldau.common.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from moldau.common.records.builder import build_batch
+from moldau.common.records.control import ControlType, EndTransactionMarker
+from moldau.common.records.record import Record
 
 
 async def produce(node: Node, producer_id: int, sequence: int) -> int:

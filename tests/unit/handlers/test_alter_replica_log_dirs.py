@@ -7,18 +7,18 @@ from typing import Any
 
 from data_plane_world import Client, on_a_node, partition_of, produce_frame
 
-from moldau.core.slow_lane import all_steps
-from moldau.handlers.broker import RequestContext
-from moldau.handlers.registry import TABLE
-from moldau.handlers.session import Session
-from moldau.node import Node
-from moldau.protocol.errors import ErrorCode
-from moldau.protocol.messages.alter_replica_log_dirs import (
+from moldau.broker.handlers.parts.broker import RequestContext
+from moldau.broker.handlers.parts.registry import TABLE
+from moldau.broker.handlers.parts.session import Session
+from moldau.broker.node import Node
+from moldau.common.core.slow_lane import all_steps
+from moldau.common.protocol.errors import ErrorCode
+from moldau.common.protocol.messages.alter_replica_log_dirs import (
     AlterReplicaLogDir,
     AlterReplicaLogDirsRequest,
     AlterReplicaLogDirTopic,
 )
-from moldau.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
+from moldau.common.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
 
 
 def ask(node: Node, request: Any) -> Any:

@@ -11,19 +11,19 @@ import pytest
 from brokers_world import client_of, with_brokers
 from data_plane_world import Client, on_a_node, produce_frame
 
-from moldau.controller.partitions import MorePartitions
-from moldau.controller.quotas import AlterQuotas
-from moldau.protocol.errors import ErrorCode
-from moldau.protocol.frames import frame_request, is_flexible
-from moldau.protocol.messages.api_versions import ApiVersionsRequest
-from moldau.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
-from moldau.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from moldau.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from moldau.protocol.messages.describe_quorum import DescribeQuorumRequest
-from moldau.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from moldau.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
-from moldau.protocol.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest
-from moldau.protocol.messages.write_txn_markers import WriteTxnMarkersRequest
+from moldau.broker.controller.partitions import MorePartitions
+from moldau.broker.controller.quotas import AlterQuotas
+from moldau.common.protocol.errors import ErrorCode
+from moldau.common.protocol.frames import frame_request, is_flexible
+from moldau.common.protocol.messages.api_versions import ApiVersionsRequest
+from moldau.common.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
+from moldau.common.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from moldau.common.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from moldau.common.protocol.messages.describe_quorum import DescribeQuorumRequest
+from moldau.common.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from moldau.common.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from moldau.common.protocol.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest
+from moldau.common.protocol.messages.write_txn_markers import WriteTxnMarkersRequest
 
 EVERYBODY = (("user", None),)
 

@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 from brokers_world import Brokers, ask, until, with_brokers
 
-from moldau.node import Node
-from moldau.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from moldau.records.batch import iter_batches
-from moldau.records.builder import build_batch
-from moldau.records.record import Record
+from moldau.broker.node import Node
+from moldau.common.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from moldau.common.records.batch import iter_batches
+from moldau.common.records.builder import build_batch
+from moldau.common.records.record import Record
 
 
 def causes(node: Node) -> dict[str, str]:

@@ -9,14 +9,20 @@ from typing import Any
 
 import pytest
 
-from moldau.coordinator.coordinator import partition_of
-from moldau.core.waiting import settled
-from moldau.handlers import transaction_verifier
-from moldau.handlers.cluster_verifier import ClusterTransactionVerifier
-from moldau.handlers.transaction_verifier import Codes, Question, ask
-from moldau.metadata.image import TRANSACTION_STATE_TOPIC, BrokerState, Image, PartitionState, TopicState
-from moldau.protocol.errors import ErrorCode
-from moldau.protocol.messages.add_partitions_to_txn import (
+from moldau.broker.coordinator.coordinator import partition_of
+from moldau.broker.handlers.apis.transactions import transaction_verifier
+from moldau.broker.handlers.apis.transactions.cluster_verifier import ClusterTransactionVerifier
+from moldau.broker.handlers.apis.transactions.transaction_verifier import Codes, Question, ask
+from moldau.broker.metadata.image import (
+    TRANSACTION_STATE_TOPIC,
+    BrokerState,
+    Image,
+    PartitionState,
+    TopicState,
+)
+from moldau.common.core.waiting import settled
+from moldau.common.protocol.errors import ErrorCode
+from moldau.common.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,
     AddPartitionsToTxnResponse,
     AddPartitionsToTxnResult,

@@ -6,27 +6,27 @@ from pathlib import Path
 import pytest
 from brokers_world import Brokers, ask, until, with_brokers
 
-from moldau.controller.configs import AlterResource
-from moldau.metadata.changes import BrokerFenced, BrokerUnregistered, PartitionChanged, ReplicasOffline
-from moldau.metadata.image import ResourceType
-from moldau.protocol.errors import ErrorCode
-from moldau.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from moldau.protocol.messages.delete_records import (
+from moldau.broker.controller.configs import AlterResource
+from moldau.broker.metadata.changes import BrokerFenced, BrokerUnregistered, PartitionChanged, ReplicasOffline
+from moldau.broker.metadata.image import ResourceType
+from moldau.common.protocol.errors import ErrorCode
+from moldau.common.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from moldau.common.protocol.messages.delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsRequest,
     DeleteRecordsTopic,
 )
-from moldau.protocol.messages.describe_cluster import DescribeClusterRequest
-from moldau.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
-from moldau.protocol.messages.describe_producers import DescribeProducersRequest, TopicRequest
-from moldau.protocol.messages.describe_topic_partitions import DescribeTopicPartitionsRequest
-from moldau.protocol.messages.list_offsets import (
+from moldau.common.protocol.messages.describe_cluster import DescribeClusterRequest
+from moldau.common.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from moldau.common.protocol.messages.describe_producers import DescribeProducersRequest, TopicRequest
+from moldau.common.protocol.messages.describe_topic_partitions import DescribeTopicPartitionsRequest
+from moldau.common.protocol.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,
     ListOffsetsTopic,
 )
-from moldau.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
-from moldau.protocol.messages.offset_for_leader_epoch import (
+from moldau.common.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from moldau.common.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,

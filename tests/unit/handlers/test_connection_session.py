@@ -11,17 +11,17 @@ from pathlib import Path
 import pytest
 from data_plane_world import Client, on_a_node, partition_rows, produce_frame
 
-from moldau.handlers import load_all
-from moldau.handlers.broker import Broker, RequestContext
-from moldau.handlers.exchange import AnswerFrame, Exchange
-from moldau.handlers.produce_repeat import RepeatedProduce
-from moldau.handlers.registry import TABLE
-from moldau.handlers.session import ANONYMOUS, Session
-from moldau.node import Node
-from moldau.protocol.messages.api_versions import ApiVersionsRequest
-from moldau.protocol.messages.metadata import MetadataRequest
-from moldau.server.connection import Connection
-from moldau.server.dispatch import Dispatch
+from moldau.broker.handlers import load_all
+from moldau.broker.handlers.apis.produce.produce_repeat import RepeatedProduce
+from moldau.broker.handlers.parts.broker import Broker, RequestContext
+from moldau.broker.handlers.parts.exchange import AnswerFrame, Exchange
+from moldau.broker.handlers.parts.registry import TABLE
+from moldau.broker.handlers.parts.session import ANONYMOUS, Session
+from moldau.broker.node import Node
+from moldau.broker.server.connection import Connection
+from moldau.broker.server.dispatch import Dispatch
+from moldau.common.protocol.messages.api_versions import ApiVersionsRequest
+from moldau.common.protocol.messages.metadata import MetadataRequest
 
 PRODUCE, METADATA, API_VERSIONS = 0, 3, 18
 NULL = struct.pack(">h", -1)

@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 from brokers_world import Brokers, answers, ask, client_of, send, until, with_brokers
 
-from moldau.metadata.changes import BrokerFenced, PartitionChanged
-from moldau.node import Node
-from moldau.protocol.errors import ErrorCode
-from moldau.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from moldau.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from moldau.records.builder import build_batch
-from moldau.records.record import Record
+from moldau.broker.metadata.changes import BrokerFenced, PartitionChanged
+from moldau.broker.node import Node
+from moldau.common.protocol.errors import ErrorCode
+from moldau.common.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from moldau.common.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from moldau.common.records.builder import build_batch
+from moldau.common.records.record import Record
 
 NOT_LEADER = ErrorCode.NOT_LEADER_OR_FOLLOWER
 

@@ -11,16 +11,20 @@ from pathlib import Path
 import pytest
 from data_plane_world import Client, on_a_node, partition_of, partition_rows, produce_frame
 
-from moldau.handlers.broker import RequestContext
-from moldau.handlers.init_producer_id import init_producer_id
-from moldau.handlers.list_offsets import list_offsets
-from moldau.handlers.produce_repeat import RepeatedProduce
-from moldau.handlers.session import Session
-from moldau.log.writer import LARGE_BATCH_BYTES
-from moldau.node import Node
-from moldau.protocol.errors import ErrorCode
-from moldau.protocol.messages.init_producer_id import InitProducerIdRequest
-from moldau.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from moldau.broker.handlers.apis.fetch.list_offsets import list_offsets
+from moldau.broker.handlers.apis.produce.produce_repeat import RepeatedProduce
+from moldau.broker.handlers.apis.transactions.init_producer_id import init_producer_id
+from moldau.broker.handlers.parts.broker import RequestContext
+from moldau.broker.handlers.parts.session import Session
+from moldau.broker.log.appending.writer import LARGE_BATCH_BYTES
+from moldau.broker.node import Node
+from moldau.common.protocol.errors import ErrorCode
+from moldau.common.protocol.messages.init_producer_id import InitProducerIdRequest
+from moldau.common.protocol.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
 
 
 @pytest.mark.parametrize("harm", ["varint", "short"])

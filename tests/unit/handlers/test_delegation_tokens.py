@@ -10,26 +10,29 @@ from types import SimpleNamespace
 import admin_world
 import pytest
 
-from moldau.controller.delegation_tokens import NewToken, create_token
-from moldau.core.clock import ManualClock
-from moldau.core.settings.sources import from_texts
-from moldau.core.slow_lane import all_steps
-from moldau.core.timers import ManualTimers
-from moldau.handlers import load_all
-from moldau.handlers.broker import RequestContext
-from moldau.handlers.registry import TABLE
-from moldau.handlers.session import Session
-from moldau.metadata.image import EMPTY_IMAGE
-from moldau.protocol.errors import ErrorCode
-from moldau.protocol.messages.create_delegation_token import CreatableRenewers, CreateDelegationTokenRequest
-from moldau.protocol.messages.describe_delegation_token import (
+from moldau.broker.controller.delegation_tokens import NewToken, create_token
+from moldau.broker.handlers import load_all
+from moldau.broker.handlers.parts.broker import RequestContext
+from moldau.broker.handlers.parts.registry import TABLE
+from moldau.broker.handlers.parts.session import Session
+from moldau.broker.metadata.image import EMPTY_IMAGE
+from moldau.broker.security.tokens.signing import TokenSigner
+from moldau.common.core.clock import ManualClock
+from moldau.common.core.slow_lane import all_steps
+from moldau.common.core.timers import ManualTimers
+from moldau.common.protocol.errors import ErrorCode
+from moldau.common.protocol.messages.create_delegation_token import (
+    CreatableRenewers,
+    CreateDelegationTokenRequest,
+)
+from moldau.common.protocol.messages.describe_delegation_token import (
     DescribeDelegationTokenOwner,
     DescribeDelegationTokenRequest,
 )
-from moldau.protocol.messages.expire_delegation_token import ExpireDelegationTokenRequest
-from moldau.protocol.messages.renew_delegation_token import RenewDelegationTokenRequest
-from moldau.protocol.operations import Operation, ResourceType
-from moldau.security.tokens.signing import TokenSigner
+from moldau.common.protocol.messages.expire_delegation_token import ExpireDelegationTokenRequest
+from moldau.common.protocol.messages.renew_delegation_token import RenewDelegationTokenRequest
+from moldau.common.protocol.operations import Operation, ResourceType
+from moldau.common.settings.sources import from_texts
 
 load_all()
 DAY_MS, WEEK_MS, HOUR_MS = 86_400_000, 604_800_000, 3_600_000

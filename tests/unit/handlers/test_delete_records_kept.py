@@ -6,9 +6,9 @@ import shutil
 import pytest
 from data_plane_world import Client, on_a_node, partition_of, produce_frame
 
-from moldau.protocol.errors import ErrorCode
-from moldau.protocol.frames import frame_request
-from moldau.protocol.messages.delete_records import (
+from moldau.common.protocol.errors import ErrorCode
+from moldau.common.protocol.frames import frame_request
+from moldau.common.protocol.messages.delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsRequest,
     DeleteRecordsResponse,

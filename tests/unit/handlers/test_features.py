@@ -5,22 +5,19 @@ import asyncio
 import pytest
 from admin_world import ask, start
 
-from moldau.controller.decision import Decision
-from moldau.handlers import (  # noqa: F401
-    api_versions,
-    describe_topic_partitions,
-    incremental_alter_configs,
-    update_features,
-)
-from moldau.metadata.changes import BrokerFenced, BrokerRegistered, FeatureLevelChanged, TopicCreated
-from moldau.metadata.features import ELIGIBLE, METADATA
-from moldau.metadata.image import NO_LEADER, PartitionState, ResourceType
-from moldau.metadata.levels import FEATURE, LEVEL_MAX
-from moldau.protocol.errors import ErrorCode
-from moldau.protocol.messages import describe_topic_partitions as described
-from moldau.protocol.messages import incremental_alter_configs as altered
-from moldau.protocol.messages.api_versions import ApiVersionsRequest
-from moldau.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
+from moldau.broker.controller.decision import Decision
+from moldau.broker.handlers.apis.cluster import api_versions, update_features  # noqa: F401
+from moldau.broker.handlers.apis.configs import incremental_alter_configs  # noqa: F401
+from moldau.broker.handlers.apis.topics import describe_topic_partitions  # noqa: F401
+from moldau.broker.metadata.changes import BrokerFenced, BrokerRegistered, FeatureLevelChanged, TopicCreated
+from moldau.broker.metadata.features import ELIGIBLE, METADATA
+from moldau.broker.metadata.image import NO_LEADER, PartitionState, ResourceType
+from moldau.broker.metadata.levels import FEATURE, LEVEL_MAX
+from moldau.common.protocol.errors import ErrorCode
+from moldau.common.protocol.messages import describe_topic_partitions as described
+from moldau.common.protocol.messages import incremental_alter_configs as altered
+from moldau.common.protocol.messages.api_versions import ApiVersionsRequest
+from moldau.common.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 
 UPGRADE, SAFE, UNSAFE = 1, 2, 3
 SET, DELETE = 0, 1

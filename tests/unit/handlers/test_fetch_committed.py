@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 from data_plane_world import Client, on_a_node, partition_of, produce_frame
 
-from moldau.handlers.fetch import OneFetch
-from moldau.node import Node
-from moldau.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
-from moldau.records.builder import build_batch
-from moldau.records.control import ControlType, EndTransactionMarker
-from moldau.records.record import Record
+from moldau.broker.handlers.apis.fetch.fetch import OneFetch
+from moldau.broker.node import Node
+from moldau.common.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
+from moldau.common.records.builder import build_batch
+from moldau.common.records.control import ControlType, EndTransactionMarker
+from moldau.common.records.record import Record
 
 VERSION = 12
 PRODUCER = 7000

@@ -9,20 +9,20 @@ from pathlib import Path
 import pytest
 from data_plane_world import Client, led_by, on_a_node, partition_of, produce_frame
 
-from moldau.controller.topics import NewTopic
-from moldau.core.slow_lane import SlowLane
-from moldau.handlers import fetch
-from moldau.node import Node
-from moldau.protocol.errors import ErrorCode
-from moldau.protocol.frames import frame_request
-from moldau.protocol.messages.fetch import (
+from moldau.broker.controller.topics import NewTopic
+from moldau.broker.handlers.apis.fetch import fetch
+from moldau.broker.node import Node
+from moldau.broker.server.request_memory import SMALL_BYTES
+from moldau.common.core.slow_lane import SlowLane
+from moldau.common.protocol.errors import ErrorCode
+from moldau.common.protocol.frames import frame_request
+from moldau.common.protocol.messages.fetch import (
     FetchPartition,
     FetchRequest,
     FetchResponse,
     FetchTopic,
     ForgottenTopic,
 )
-from moldau.server.request_memory import SMALL_BYTES
 
 VERSION = 12
 COUNT = 700  # a frame of 23 KB

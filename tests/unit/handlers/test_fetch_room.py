@@ -6,9 +6,9 @@ from pathlib import Path
 
 from data_plane_world import Client, on_a_node, produce_frame
 
-from moldau.node import Node
-from moldau.protocol.frames import frame_request
-from moldau.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
+from moldau.broker.node import Node
+from moldau.common.protocol.frames import frame_request
+from moldau.common.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 
 VERSION = 11
 

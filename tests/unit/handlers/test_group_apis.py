@@ -12,37 +12,37 @@ import pytest
 from admin_world import ask as ask_controller
 from admin_world import every_version, start
 
-from moldau.core.slow_lane import SlowLane
-from moldau.handlers import load_all
-from moldau.handlers.broker import RequestContext
-from moldau.handlers.registry import TABLE
-from moldau.handlers.session import Session
-from moldau.metadata.image import GROUP_OFFSETS_TOPIC
-from moldau.protocol.errors import ErrorCode
-from moldau.protocol.messages.delete_groups import DeleteGroupsRequest
-from moldau.protocol.messages.describe_groups import DescribeGroupsRequest
-from moldau.protocol.messages.find_coordinator import FindCoordinatorRequest
-from moldau.protocol.messages.heartbeat import HeartbeatRequest
-from moldau.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
-from moldau.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
-from moldau.protocol.messages.list_groups import ListGroupsRequest
-from moldau.protocol.messages.offset_commit import (
+from moldau.broker.handlers import load_all
+from moldau.broker.handlers.parts.broker import RequestContext
+from moldau.broker.handlers.parts.registry import TABLE
+from moldau.broker.handlers.parts.session import Session
+from moldau.broker.metadata.image import GROUP_OFFSETS_TOPIC
+from moldau.common.core.slow_lane import SlowLane
+from moldau.common.protocol.errors import ErrorCode
+from moldau.common.protocol.messages.delete_groups import DeleteGroupsRequest
+from moldau.common.protocol.messages.describe_groups import DescribeGroupsRequest
+from moldau.common.protocol.messages.find_coordinator import FindCoordinatorRequest
+from moldau.common.protocol.messages.heartbeat import HeartbeatRequest
+from moldau.common.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from moldau.common.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from moldau.common.protocol.messages.list_groups import ListGroupsRequest
+from moldau.common.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from moldau.protocol.messages.offset_delete import (
+from moldau.common.protocol.messages.offset_delete import (
     OffsetDeleteRequest,
     OffsetDeleteRequestPartition,
     OffsetDeleteRequestTopic,
 )
-from moldau.protocol.messages.offset_fetch import (
+from moldau.common.protocol.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopic,
     OffsetFetchRequestTopics,
 )
-from moldau.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from moldau.common.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "coordinator"))
 from group_world import GROUP, Call, World

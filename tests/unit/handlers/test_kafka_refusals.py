@@ -8,7 +8,7 @@ from record_refusals import STAGES, Answers, Named, read, requests_of
 from rights_requests import A, B
 from rights_world import ask
 
-from moldau.protocol.errors import ErrorCode
+from moldau.common.protocol.errors import ErrorCode
 
 ANONYMOUS = "User:ANONYMOUS"
 FAILED = {int(code) for code in ErrorCode if code.name.endswith("AUTHORIZATION_FAILED")}

@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 from data_plane_world import Client, on_a_node
 
-from moldau.core.allowance import Allowance
-from moldau.core.slow_lane import SlowLane
-from moldau.handlers import exchange
-from moldau.node import Node
-from moldau.protocol.frames import frame_request
-from moldau.protocol.messages.api_versions import ApiVersionsRequest
-from moldau.protocol.messages.metadata import (
+from moldau.broker.handlers.parts import exchange
+from moldau.broker.node import Node
+from moldau.common.core.allowance import Allowance
+from moldau.common.core.slow_lane import SlowLane
+from moldau.common.protocol.frames import frame_request
+from moldau.common.protocol.messages.api_versions import ApiVersionsRequest
+from moldau.common.protocol.messages.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
     MetadataResponse,

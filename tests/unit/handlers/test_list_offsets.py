@@ -8,25 +8,25 @@ from pathlib import Path
 import pytest
 from data_plane_world import on_a_node, partition_of
 
-from moldau.core.slow_lane import SlowLane
-from moldau.handlers.broker import RequestContext
-from moldau.handlers.list_offsets import list_offsets
-from moldau.handlers.session import Session
-from moldau.log import record_search, timestamps
-from moldau.node import Node
-from moldau.protocol.errors import ErrorCode
-from moldau.protocol.messages.list_offsets import (
+from moldau.broker.handlers.apis.fetch.list_offsets import list_offsets
+from moldau.broker.handlers.parts.broker import RequestContext
+from moldau.broker.handlers.parts.session import Session
+from moldau.broker.log.reading import record_search, timestamps
+from moldau.broker.node import Node
+from moldau.common.core.slow_lane import SlowLane
+from moldau.common.protocol.errors import ErrorCode
+from moldau.common.protocol.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,
     ListOffsetsRequest,
     ListOffsetsResponse,
     ListOffsetsTopic,
 )
-from moldau.records import unpack_budget, walk
-from moldau.records.batch import MAX_TIMESTAMP, MAX_TIMESTAMP_OFFSET, seal
-from moldau.records.builder import build_batch
-from moldau.records.compression import SMALL_BYTES_MAX
-from moldau.records.record import Record
+from moldau.common.records import unpack_budget, walk
+from moldau.common.records.batch import MAX_TIMESTAMP, MAX_TIMESTAMP_OFFSET, seal
+from moldau.common.records.builder import build_batch
+from moldau.common.records.compression import SMALL_BYTES_MAX
+from moldau.common.records.record import Record
 
 BASE_MS = 1_700_000_000_000
 
@@ -212,7 +212,7 @@ def test_a_partition_that_is_deleted_during_its_search_is_unknown(
             deletion.result(10)
             return looked(*arguments)
 
-        monkeypatch.setattr("moldau.handlers.time_search.look_into_if_likely", slowly)
+        monkeypatch.setattr("moldau.broker.handlers.apis.fetch.time_search.look_into_if_likely", slowly)
         row = (await ask(node, request(("a", 0, BASE_MS))))["a", 0]
         assert (row.error_code, row.offset) == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1)
 
@@ -245,7 +245,7 @@ def test_a_search_whose_segments_are_removed_meanwhile_begins_anew(
             assert removed.wait(10)
             return looked(*arguments)
 
-        monkeypatch.setattr("moldau.handlers.time_search.look_into_if_likely", slowly)
+        monkeypatch.setattr("moldau.broker.handlers.apis.fetch.time_search.look_into_if_likely", slowly)
         row = (await ask(node, request(("a", 0, BASE_MS + 500))))["a", 0]
         assert (row.error_code, row.timestamp, row.offset) == (0, BASE_MS + 500, 200_000)
         assert searches == 1

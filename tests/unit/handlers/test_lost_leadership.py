@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 from data_plane_world import VERSION, Client, led_by, on_a_node, partition_of, partition_rows, produce_frame
 
-from moldau.metadata.changes import PartitionChanged, replay
-from moldau.node import Node
-from moldau.protocol.errors import ErrorCode
-from moldau.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
-from moldau.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from moldau.records.builder import build_batch
-from moldau.records.record import Record
+from moldau.broker.metadata.changes import PartitionChanged, replay
+from moldau.broker.node import Node
+from moldau.common.protocol.errors import ErrorCode
+from moldau.common.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
+from moldau.common.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from moldau.common.records.builder import build_batch
+from moldau.common.records.record import Record
 
 FETCH_VERSION = 11
 

@@ -10,7 +10,7 @@ import pytest
 from data_plane_world import on_a_node, produce_frame
 from test_fetch_room import fetch_frame
 
-from moldau.node import Node
+from moldau.broker.node import Node
 
 MB = 1_000_000
 Ask = Callable[[bytes], Awaitable[bytes]]

@@ -5,15 +5,15 @@ import asyncio
 import pytest
 from admin_world import ask, start
 
-from moldau.controller.decision import Decision
-from moldau.handlers import api_versions, unregister_broker, update_features  # noqa: F401
-from moldau.metadata.changes import BrokerFenced, BrokerRegistered, FeatureLevelChanged, TopicCreated
-from moldau.metadata.image import PartitionState
-from moldau.metadata.levels import FEATURE, LEVEL_MAX
-from moldau.protocol.errors import ErrorCode
-from moldau.protocol.messages.api_versions import ApiVersionsRequest
-from moldau.protocol.messages.unregister_broker import UnregisterBrokerRequest
-from moldau.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
+from moldau.broker.controller.decision import Decision
+from moldau.broker.handlers.apis.cluster import api_versions, unregister_broker, update_features  # noqa: F401
+from moldau.broker.metadata.changes import BrokerFenced, BrokerRegistered, FeatureLevelChanged, TopicCreated
+from moldau.broker.metadata.image import PartitionState
+from moldau.broker.metadata.levels import FEATURE, LEVEL_MAX
+from moldau.common.protocol.errors import ErrorCode
+from moldau.common.protocol.messages.api_versions import ApiVersionsRequest
+from moldau.common.protocol.messages.unregister_broker import UnregisterBrokerRequest
+from moldau.common.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 
 
 def scenario(tmp_path, body):

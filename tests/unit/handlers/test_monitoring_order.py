@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from data_plane_world import on_a_node
 
-from moldau.node import Node
+from moldau.broker.node import Node
 
 
 @pytest.mark.parametrize("coordinators_first", [True, False])

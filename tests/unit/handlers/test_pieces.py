@@ -8,41 +8,41 @@ from typing import Any
 import pytest
 from data_plane_world import on_a_node
 
-from moldau.controller.topics import NewTopic
-from moldau.core.slow_lane import SlowLane, all_steps
-from moldau.handlers.broker import RequestContext
-from moldau.handlers.pieces import ROWS_AT_ONCE, by_ids, by_rows, cut, has_many_rows
-from moldau.handlers.registry import TABLE
-from moldau.handlers.session import Session
-from moldau.metadata.image import GROUP_OFFSETS_TOPIC
-from moldau.node import Node
-from moldau.protocol.errors import ErrorCode
-from moldau.protocol.messages.consumer_group_heartbeat import (
+from moldau.broker.controller.topics import NewTopic
+from moldau.broker.handlers.parts.broker import RequestContext
+from moldau.broker.handlers.parts.pieces import ROWS_AT_ONCE, by_ids, by_rows, cut, has_many_rows
+from moldau.broker.handlers.parts.registry import TABLE
+from moldau.broker.handlers.parts.session import Session
+from moldau.broker.metadata.image import GROUP_OFFSETS_TOPIC
+from moldau.broker.node import Node
+from moldau.common.core.slow_lane import SlowLane, all_steps
+from moldau.common.protocol.errors import ErrorCode
+from moldau.common.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     TopicPartitions,
 )
-from moldau.protocol.messages.describe_groups import DescribeGroupsRequest
-from moldau.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
-from moldau.protocol.messages.list_groups import ListGroupsRequest
-from moldau.protocol.messages.offset_commit import (
+from moldau.common.protocol.messages.describe_groups import DescribeGroupsRequest
+from moldau.common.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from moldau.common.protocol.messages.list_groups import ListGroupsRequest
+from moldau.common.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
-from moldau.protocol.messages.offset_delete import (
+from moldau.common.protocol.messages.offset_delete import (
     OffsetDeleteRequest,
     OffsetDeleteRequestPartition,
     OffsetDeleteRequestTopic,
 )
-from moldau.protocol.messages.offset_fetch import (
+from moldau.common.protocol.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopic,
     OffsetFetchRequestTopics,
 )
-from moldau.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from moldau.common.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 
 COUNT = 300
 

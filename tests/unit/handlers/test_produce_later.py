@@ -14,27 +14,27 @@ from pathlib import Path
 import pytest
 from data_plane_world import Client, led_by, on_a_node, partition_of, partition_rows
 
-from moldau.core.slow_lane import SlowLane
-from moldau.core.waiting import Answer
-from moldau.handlers import produce_later
-from moldau.handlers.transaction_verifier import Codes, Question
-from moldau.log.inspection import Inspection
-from moldau.node import Node
-from moldau.protocol.errors import ErrorCode
-from moldau.protocol.hot_produce import ManyRows, decode_produce
-from moldau.protocol.messages.produce import (
+from moldau.broker.handlers.apis.produce import produce_later
+from moldau.broker.handlers.apis.transactions.transaction_verifier import Codes, Question
+from moldau.broker.log.appending.inspection import Inspection
+from moldau.broker.node import Node
+from moldau.common.core.slow_lane import SlowLane
+from moldau.common.core.waiting import Answer
+from moldau.common.protocol.errors import ErrorCode
+from moldau.common.protocol.hot_produce import ManyRows, decode_produce
+from moldau.common.protocol.messages.produce import (
     PartitionProduceData,
     PartitionProduceResponse,
     ProduceRequest,
     ProduceResponse,
     TopicProduceData,
 )
-from moldau.protocol.wire import uvarint
-from moldau.records import unpack_budget
-from moldau.records.batch import iter_batches
-from moldau.records.builder import build_batch
-from moldau.records.control import ControlType, EndTransactionMarker
-from moldau.records.record import Record
+from moldau.common.protocol.wire import uvarint
+from moldau.common.records import unpack_budget
+from moldau.common.records.batch import iter_batches
+from moldau.common.records.builder import build_batch
+from moldau.common.records.control import ControlType, EndTransactionMarker
+from moldau.common.records.record import Record
 
 KEY = b"k"
 
@@ -701,8 +701,8 @@ def test_large_rows_are_looked_at_one_in_a_slice(tmp_path: Path, monkeypatch: py
         begun.append(topic_at)
         go_on(request, topics, topic_at, at, deferred)  # type: ignore[arg-type]
 
-    monkeypatch.setattr("moldau.handlers.produce.go_on_later", later)
-    monkeypatch.setattr("moldau.core.slow_lane.Slices.spent", lambda _: True)
+    monkeypatch.setattr("moldau.broker.handlers.apis.produce.produce.go_on_later", later)
+    monkeypatch.setattr("moldau.common.core.slow_lane.Slices.spent", lambda _: True)
     large = batch(1, value=random.Random(1).randbytes(100_000), codec="snappy")
 
     async def scene(node: Node, client: Client) -> None:

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 from data_plane_world import Client, on_a_node, partition_of, partition_rows
 
-from moldau.handlers.transaction_verifier import Question
-from moldau.node import Node
-from moldau.protocol.errors import ErrorCode
-from moldau.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from moldau.records.builder import build_batch
-from moldau.records.control import ControlType, EndTransactionMarker
-from moldau.records.record import Record
+from moldau.broker.handlers.apis.transactions.transaction_verifier import Question
+from moldau.broker.node import Node
+from moldau.common.protocol.errors import ErrorCode
+from moldau.common.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from moldau.common.records.builder import build_batch
+from moldau.common.records.control import ControlType, EndTransactionMarker
+from moldau.common.records.record import Record
 
 PRODUCER = 7000
 

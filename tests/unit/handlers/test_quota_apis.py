@@ -5,10 +5,10 @@ import asyncio
 import pytest
 from admin_world import ask, every_version, start
 
-from moldau.handlers import load_all
-from moldau.protocol.errors import ErrorCode
-from moldau.protocol.messages import alter_client_quotas as alter
-from moldau.protocol.messages import describe_client_quotas as describe
+from moldau.broker.handlers import load_all
+from moldau.common.protocol.errors import ErrorCode
+from moldau.common.protocol.messages import alter_client_quotas as alter
+from moldau.common.protocol.messages import describe_client_quotas as describe
 
 EXACT, DEFAULT, ANY = 0, 1, 2
 

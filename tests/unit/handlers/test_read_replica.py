@@ -7,21 +7,21 @@ from pathlib import Path
 import pytest
 from brokers_world import Brokers, answered, ask, client_of, send, until, with_brokers
 
-from moldau.log.log import Origin
-from moldau.metadata.changes import BrokerFenced, PartitionChanged
-from moldau.metadata.image import PartitionState
-from moldau.protocol.errors import ErrorCode
-from moldau.protocol.messages.fetch import (
+from moldau.broker.log.log import Origin
+from moldau.broker.metadata.changes import BrokerFenced, PartitionChanged
+from moldau.broker.metadata.image import PartitionState
+from moldau.broker.replication.partition import Partition
+from moldau.common.protocol.errors import ErrorCode
+from moldau.common.protocol.messages.fetch import (
     FetchPartition,
     FetchRequest,
     FetchResponse,
     FetchTopic,
     ReplicaState,
 )
-from moldau.records.builder import build_batch
-from moldau.records.control import ControlType, EndTransactionMarker
-from moldau.records.record import Record
-from moldau.replication.partition import Partition
+from moldau.common.records.builder import build_batch
+from moldau.common.records.control import ControlType, EndTransactionMarker
+from moldau.common.records.record import Record
 
 SELECTOR = {"replica_selector_class": "org.apache.kafka.common.replica.RackAwareReplicaSelector"}
 LEADER, FOLLOWER = 1, 2

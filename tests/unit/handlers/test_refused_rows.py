@@ -9,13 +9,13 @@ import pytest
 from acl_world import AclWorld, with_acls
 from data_plane_world import on_a_node
 
-from moldau.core.slow_lane import SlowLane
-from moldau.handlers.administrative import CHANGES, audited
-from moldau.handlers.broker import RequestContext
-from moldau.handlers.registry import TABLE
-from moldau.handlers.session import Session
-from moldau.node import Node
-from moldau.protocol.messages import (
+from moldau.broker.handlers.parts.administrative import CHANGES, audited
+from moldau.broker.handlers.parts.broker import RequestContext
+from moldau.broker.handlers.parts.registry import TABLE
+from moldau.broker.handlers.parts.session import Session
+from moldau.broker.node import Node
+from moldau.common.core.slow_lane import SlowLane
+from moldau.common.protocol.messages import (
     alter_replica_log_dirs,
     create_acls,
     create_partitions,

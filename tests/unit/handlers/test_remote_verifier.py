@@ -11,10 +11,10 @@ import pytest
 from data_plane_world import Client, on_a_node, partition_of, partition_rows
 from test_produce_transactional import PRODUCER, end, frame, until
 
-from moldau.core.waiting import Answer
-from moldau.handlers.transaction_verifier import Codes, Question
-from moldau.node import Node
-from moldau.protocol.errors import ErrorCode
+from moldau.broker.handlers.apis.transactions.transaction_verifier import Codes, Question
+from moldau.broker.node import Node
+from moldau.common.core.waiting import Answer
+from moldau.common.protocol.errors import ErrorCode
 
 BUSY = ErrorCode.NOT_ENOUGH_REPLICAS
 """What a producer of any version tries again after, without asking for metadata (as Kafka tells it)."""

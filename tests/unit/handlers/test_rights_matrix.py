@@ -16,11 +16,11 @@ from data_plane_world import on_a_node
 from rights_requests import REQUESTS, A, G, T, fetch, find_coordinator, init_producer_id
 from rights_world import EVERY_RIGHT, Answer, Granting, Right, World, ask
 
-from moldau.handlers.registry import TABLE
-from moldau.handlers.rights_table import RIGHTS, Check
-from moldau.node import Node
-from moldau.protocol.errors import ErrorCode
-from moldau.protocol.operations import ResourceType
+from moldau.broker.handlers.parts.registry import TABLE
+from moldau.broker.handlers.parts.rights_table import RIGHTS, Check
+from moldau.broker.node import Node
+from moldau.common.protocol.errors import ErrorCode
+from moldau.common.protocol.operations import ResourceType
 
 FAILED = {int(code) for code in ErrorCode if code.name.endswith("AUTHORIZATION_FAILED")}
 NO_ERROR_FIELD = {"DescribeLogDirs": range(1, 3)}  # versions without one: nothing is listed

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from acl_world import ROOT, AclWorld, commits, with_acls
 
-from moldau.protocol.errors import ErrorCode
-from moldau.protocol.messages import (
+from moldau.common.protocol.errors import ErrorCode
+from moldau.common.protocol.messages import (
     add_partitions_to_txn,
     consumer_group_describe,
     consumer_group_heartbeat,
@@ -24,7 +24,7 @@ from moldau.protocol.messages import (
     offset_fetch,
     txn_offset_commit,
 )
-from moldau.protocol.operations import Operation, ResourceType
+from moldau.common.protocol.operations import Operation, ResourceType
 
 ALICE = "User:alice"
 READ, WRITE, DESCRIBE, CREATE = Operation.READ, Operation.WRITE, Operation.DESCRIBE, Operation.CREATE

@@ -2,11 +2,11 @@
 
 import pytest
 
-from moldau.handlers import load_all
-from moldau.handlers.registry import TABLE
-from moldau.handlers.rights_document import document
-from moldau.handlers.rights_table import RIGHTS
-from moldau.protocol.operations import OPERATIONS_OF, Operation, ResourceType
+from moldau.broker.handlers import load_all
+from moldau.broker.handlers.parts.registry import TABLE
+from moldau.broker.handlers.parts.rights_document import document
+from moldau.broker.handlers.parts.rights_table import RIGHTS
+from moldau.common.protocol.operations import OPERATIONS_OF, Operation, ResourceType
 
 load_all()
 
@@ -36,7 +36,7 @@ def test_a_row_names_rights_that_exist_or_says_why_there_are_none(name: str) -> 
 
 def test_the_page_is_made_from_the_table(pytestconfig: pytest.Config) -> None:
     page = pytestconfig.rootpath / "docs" / "rights.md"
-    remedy = "run: python -m moldau.handlers.rights_document > docs/rights.md"
+    remedy = "run: python -m moldau.broker.handlers.parts.rights_document > docs/rights.md"
     assert page.read_text() == document(), remedy
 
 

@@ -8,12 +8,12 @@ from typing import Any
 from acl_world import ROOT, AclWorld, Person, batch, produces, with_acls
 from rights_world import until
 
-from moldau.protocol.errors import ErrorCode
-from moldau.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from moldau.protocol.messages.init_producer_id import InitProducerIdRequest
-from moldau.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
-from moldau.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from moldau.protocol.operations import Operation, ResourceType
+from moldau.common.protocol.errors import ErrorCode
+from moldau.common.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from moldau.common.protocol.messages.init_producer_id import InitProducerIdRequest
+from moldau.common.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from moldau.common.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from moldau.common.protocol.operations import Operation, ResourceType
 
 ALICE, BOB = "User:alice", "User:bob"
 READ, WRITE, DESCRIBE = Operation.READ, Operation.WRITE, Operation.DESCRIBE
@@ -281,6 +281,6 @@ def test_a_transactional_id_without_the_right_is_not_slipped_in_behind_a_plain_b
 
 
 def _find_coordinator() -> Any:
-    from moldau.protocol.messages.find_coordinator import FindCoordinatorRequest
+    from moldau.common.protocol.messages.find_coordinator import FindCoordinatorRequest
 
     return FindCoordinatorRequest(key="t", key_type=1)

@@ -12,29 +12,29 @@ from typing import Any
 import pytest
 from data_plane_world import on_a_node, partition_of
 
-from moldau.handlers import describe_configs
-from moldau.handlers.broker import RequestContext
-from moldau.handlers.delete_records import delete_all
-from moldau.handlers.registry import TABLE
-from moldau.handlers.session import Session
-from moldau.node import Node
-from moldau.protocol.errors import ErrorCode
-from moldau.protocol.messages.delete_records import (
+from moldau.broker.handlers.apis.configs import describe_configs
+from moldau.broker.handlers.apis.topics.delete_records import delete_all
+from moldau.broker.handlers.parts.broker import RequestContext
+from moldau.broker.handlers.parts.registry import TABLE
+from moldau.broker.handlers.parts.session import Session
+from moldau.broker.node import Node
+from moldau.common.protocol.errors import ErrorCode
+from moldau.common.protocol.messages.delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsRequest,
     DeleteRecordsTopic,
 )
-from moldau.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
-from moldau.protocol.messages.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
-from moldau.protocol.messages.describe_producers import DescribeProducersRequest, TopicRequest
-from moldau.protocol.messages.describe_topic_partitions import (
+from moldau.common.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from moldau.common.protocol.messages.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
+from moldau.common.protocol.messages.describe_producers import DescribeProducersRequest, TopicRequest
+from moldau.common.protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsRequest,
 )
-from moldau.protocol.messages.describe_topic_partitions import (
+from moldau.common.protocol.messages.describe_topic_partitions import (
     TopicRequest as DescribedTopic,
 )
-from moldau.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
-from moldau.protocol.messages.offset_for_leader_epoch import (
+from moldau.common.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from moldau.common.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,

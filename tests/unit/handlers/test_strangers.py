@@ -10,24 +10,24 @@ from pathlib import Path
 import pytest
 from brokers_world import Brokers, answered, ask, client_of, send, until, with_brokers
 
-from moldau.log.log import Origin
-from moldau.metadata.changes import PartitionChanged
-from moldau.metadata.store import MetadataStoreError
-from moldau.protocol.errors import ErrorCode
-from moldau.protocol.messages.fetch import (
+from moldau.broker.log.log import Origin
+from moldau.broker.metadata.changes import PartitionChanged
+from moldau.broker.metadata.store import MetadataStoreError
+from moldau.common.protocol.errors import ErrorCode
+from moldau.common.protocol.messages.fetch import (
     FetchPartition,
     FetchRequest,
     FetchResponse,
     FetchTopic,
     ReplicaState,
 )
-from moldau.protocol.messages.write_txn_markers import (
+from moldau.common.protocol.messages.write_txn_markers import (
     WritableTxnMarker,
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,
 )
-from moldau.records.builder import build_batch
-from moldau.records.record import Record
+from moldau.common.records.builder import build_batch
+from moldau.common.records.record import Record
 
 LEADER, FOLLOWER, OTHER = 1, 2, 3
 

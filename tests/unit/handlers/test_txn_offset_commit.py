@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from moldau.handlers import load_all
-from moldau.handlers.broker import RequestContext
-from moldau.handlers.registry import TABLE
-from moldau.handlers.session import Session
-from moldau.handlers.transaction_verifier import Question
-from moldau.metadata.image import GROUP_OFFSETS_TOPIC
-from moldau.protocol.errors import ErrorCode
-from moldau.protocol.messages.txn_offset_commit import (
+from moldau.broker.handlers import load_all
+from moldau.broker.handlers.apis.transactions.transaction_verifier import Question
+from moldau.broker.handlers.parts.broker import RequestContext
+from moldau.broker.handlers.parts.registry import TABLE
+from moldau.broker.handlers.parts.session import Session
+from moldau.broker.metadata.image import GROUP_OFFSETS_TOPIC
+from moldau.common.protocol.errors import ErrorCode
+from moldau.common.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 from admin_world import all_steps
 
-from moldau.core.clock import ManualClock
-from moldau.handlers import load_all
-from moldau.handlers.broker import RequestContext
-from moldau.handlers.registry import TABLE
-from moldau.handlers.session import Session
-from moldau.metadata.image import Image
-from moldau.protocol.messages import (
+from moldau.broker.handlers import load_all
+from moldau.broker.handlers.parts.broker import RequestContext
+from moldau.broker.handlers.parts.registry import TABLE
+from moldau.broker.handlers.parts.session import Session
+from moldau.broker.metadata.image import Image
+from moldau.common.core.clock import ManualClock
+from moldau.common.protocol.messages import (
     describe_quorum,
     describe_user_scram_credentials,
     update_features,

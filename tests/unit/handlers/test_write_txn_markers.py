@@ -7,15 +7,15 @@ import pytest
 from data_plane_world import Client, on_a_node, partition_of
 from test_produce_transactional import PRODUCER, Coordinator, frame, until
 
-from moldau.core.waiting import settled
-from moldau.handlers import write_txn_markers
-from moldau.handlers.broker import RequestContext
-from moldau.handlers.registry import TABLE
-from moldau.handlers.session import Session
-from moldau.metadata.image import TRANSACTION_STATE_TOPIC
-from moldau.node import Node
-from moldau.protocol.errors import ErrorCode
-from moldau.protocol.messages.write_txn_markers import (
+from moldau.broker.handlers.apis.transactions import write_txn_markers
+from moldau.broker.handlers.parts.broker import RequestContext
+from moldau.broker.handlers.parts.registry import TABLE
+from moldau.broker.handlers.parts.session import Session
+from moldau.broker.metadata.image import TRANSACTION_STATE_TOPIC
+from moldau.broker.node import Node
+from moldau.common.core.waiting import settled
+from moldau.common.protocol.errors import ErrorCode
+from moldau.common.protocol.messages.write_txn_markers import (
     WritableTxnMarker,
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,

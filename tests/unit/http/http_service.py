@@ -9,13 +9,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from moldau.http.answers import json_answer, json_list_answer, live_answer
-from moldau.http.application import Application, path_value
-from moldau.http.bodies import pieces, read_bytes, read_json
-from moldau.http.connections import ConnectionLimits
-from moldau.http.problems import HttpProblem
-from moldau.http.server import HttpServer, serving
-from moldau.http.settings import HttpSettings, Listener
+from moldau.services.http.answers import json_answer, json_list_answer, live_answer
+from moldau.services.http.application import Application, path_value
+from moldau.services.http.bodies import pieces, read_bytes, read_json
+from moldau.services.http.connections import ConnectionLimits
+from moldau.services.http.problems import HttpProblem
+from moldau.services.http.server import HttpServer, serving
+from moldau.services.http.settings import HttpSettings, Listener
 
 OFFERED = ("application/vnd.example.v1+json", "application/json")
 

@@ -12,10 +12,10 @@ import pytest
 import uvloop
 from http_service import OFFERED, ROUTES, Client, until
 
-from moldau.http.application import Application
-from moldau.http.connections import ConnectionLimits
-from moldau.http.server import HttpServer, serving
-from moldau.http.settings import HttpSettings, Listener
+from moldau.services.http.application import Application
+from moldau.services.http.connections import ConnectionLimits
+from moldau.services.http.server import HttpServer, serving
+from moldau.services.http.settings import HttpSettings, Listener
 from moldau.testing.authority import Authority
 
 LOOPS = {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}

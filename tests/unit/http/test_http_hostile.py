@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from http_service import Client, client_of, service, until
 
-from moldau.http.connections import ConnectionLimits, Connections
-from moldau.http.server import HttpServer
+from moldau.services.http.connections import ConnectionLimits, Connections
+from moldau.services.http.server import HttpServer
 
 WAIT_SECONDS = 90.0
 LIMIT_SECONDS = 100.0

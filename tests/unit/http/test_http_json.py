@@ -5,9 +5,9 @@ import json
 
 import pytest
 
-from moldau.http import bodies
-from moldau.http.bodies import _Unpacker, parse_json, parse_shallow_json
-from moldau.http.problems import HttpProblem
+from moldau.services.http import bodies
+from moldau.services.http.bodies import _Unpacker, parse_json, parse_shallow_json
+from moldau.services.http.problems import HttpProblem
 
 INTEGERS = (
     2**63 - 1,

@@ -2,8 +2,8 @@
 
 import pytest
 
-from moldau.core.settings.rows import SettingError
-from moldau.http.settings import Listener, listeners_of
+from moldau.common.settings.rows import SettingError
+from moldau.services.http.settings import Listener, listeners_of
 
 
 @pytest.mark.parametrize(

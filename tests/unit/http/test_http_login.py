@@ -17,16 +17,16 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from moldau.core.settings.rows import SettingError
-from moldau.http.answers import json_answer
-from moldau.http.application import Application, principal_of
-from moldau.http.assembly import gate_of, server_of
-from moldau.http.context import Principal
-from moldau.http.login import LoginFile
-from moldau.http.problems import HttpProblem
-from moldau.http.rights import Kind, Operation, Rights, parse_rights
-from moldau.http.server import serving
-from moldau.http.settings import HttpSettings, settings_from
+from moldau.common.settings.rows import SettingError
+from moldau.services.http.answers import json_answer
+from moldau.services.http.application import Application, principal_of
+from moldau.services.http.assembly import gate_of, server_of
+from moldau.services.http.context import Principal
+from moldau.services.http.login import LoginFile
+from moldau.services.http.problems import HttpProblem
+from moldau.services.http.rights import Kind, Operation, Rights, parse_rights
+from moldau.services.http.server import serving
+from moldau.services.http.settings import HttpSettings, settings_from
 from moldau.testing.authority import Authority
 
 

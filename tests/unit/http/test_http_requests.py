@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from http_service import Client, client_of, service, until
 
-from moldau.http.media_types import choose
+from moldau.services.http.media_types import choose
 
 JSON = ("application/vnd.example.v1+json", "application/json")
 

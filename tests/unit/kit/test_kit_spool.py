@@ -9,7 +9,7 @@ import threading
 
 import pytest
 
-from moldau.core.files import OsFiles
+from moldau.common.core.files import OsFiles
 from moldau.kit.spool import Spool, SpoolDamaged, SpoolError, SpoolFull
 
 BIG = b"x" * 3000

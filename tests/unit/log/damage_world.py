@@ -16,17 +16,17 @@ from pathlib import Path
 from tempfile import mkdtemp
 from typing import NamedTuple
 
-from moldau.core.clock import ManualClock
-from moldau.core.files import OsFiles
-from moldau.core.settings.broker import BrokerSettings
-from moldau.core.settings.topic import TopicSettings
-from moldau.core.timers import ManualTimers
-from moldau.log.log import CorruptSegment, Log
-from moldau.log.manager import LogManager
-from moldau.records.batch import BatchView, CorruptBatch, iter_batches
-from moldau.records.builder import build_batch, build_simple_batch
-from moldau.records.control import ControlType, EndTransactionMarker
-from moldau.records.record import Record
+from moldau.broker.log.log import CorruptSegment, Log
+from moldau.broker.log.manager import LogManager
+from moldau.common.core.clock import ManualClock
+from moldau.common.core.files import OsFiles
+from moldau.common.core.timers import ManualTimers
+from moldau.common.records.batch import BatchView, CorruptBatch, iter_batches
+from moldau.common.records.builder import build_batch, build_simple_batch
+from moldau.common.records.control import ControlType, EndTransactionMarker
+from moldau.common.records.record import Record
+from moldau.common.settings.broker import BrokerSettings
+from moldau.common.settings.topic import TopicSettings
 
 VICTIM_ID, WITNESS_ID = bytes(range(16)), bytes(range(16, 32))
 NOW_MS = 1_700_000_000_000

@@ -7,21 +7,21 @@ from typing import Any
 
 import pytest
 
-from moldau.core.clock import ManualClock
-from moldau.core.settings.broker import BrokerSettings
-from moldau.core.settings.topic import TopicSettings
-from moldau.core.simulated_files import SimulatedFiles
-from moldau.core.timers import ManualTimers
-from moldau.log.checkpoints import CLEANER_OFFSETS_NAME, read_offsets
-from moldau.log.compaction.clean import clean
-from moldau.log.compaction.cleaner import RETRY_UNCLEANABLE_MS, Cleaner
-from moldau.log.compaction.job import Cancelled, CleanError, CleanJob, Uncleanable, WorkerLost
-from moldau.log.housekeeping import Housekeeping
-from moldau.log.log import Log
-from moldau.log.manager import LogManager
-from moldau.log.recovery import open_log
-from moldau.records.batch import iter_batches
-from moldau.records.builder import build_simple_batch
+from moldau.broker.log.compaction.clean import clean
+from moldau.broker.log.compaction.cleaner import RETRY_UNCLEANABLE_MS, Cleaner
+from moldau.broker.log.compaction.job import Cancelled, CleanError, CleanJob, Uncleanable, WorkerLost
+from moldau.broker.log.files.checkpoints import CLEANER_OFFSETS_NAME, read_offsets
+from moldau.broker.log.log import Log
+from moldau.broker.log.manager import LogManager
+from moldau.broker.log.recovery.recovery import open_log
+from moldau.broker.log.upkeep.housekeeping import Housekeeping
+from moldau.common.core.clock import ManualClock
+from moldau.common.core.timers import ManualTimers
+from moldau.common.records.batch import iter_batches
+from moldau.common.records.builder import build_simple_batch
+from moldau.common.settings.broker import BrokerSettings
+from moldau.common.settings.topic import TopicSettings
+from moldau.testing.simulated_files import SimulatedFiles
 
 TOPIC_ID = bytes(range(16))
 SETTINGS = TopicSettings(cleanup_policy=("compact",), internal_segment_bytes=300)

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from moldau.core.settings.topic import TopicSettings
-from moldau.log.compaction.selection import ClosedSegment, LogFacts, Range, dirtiest, examine
+from moldau.broker.log.compaction.selection import ClosedSegment, LogFacts, Range, dirtiest, examine
+from moldau.common.settings.topic import TopicSettings
 
 NOW_MS = 1_000_000
 

@@ -7,14 +7,14 @@ from collections.abc import Callable
 
 import pytest
 
-from moldau.core.clock import ManualClock
-from moldau.core.settings.broker import BrokerSettings
-from moldau.core.settings.topic import TopicSettings
-from moldau.core.simulated_files import SimulatedFiles
-from moldau.core.timers import ManualTimers
-from moldau.log.log import Log
-from moldau.log.manager import LogManager
-from moldau.records.builder import build_simple_batch
+from moldau.broker.log.log import Log
+from moldau.broker.log.manager import LogManager
+from moldau.common.core.clock import ManualClock
+from moldau.common.core.timers import ManualTimers
+from moldau.common.records.builder import build_simple_batch
+from moldau.common.settings.broker import BrokerSettings
+from moldau.common.settings.topic import TopicSettings
+from moldau.testing.simulated_files import SimulatedFiles
 
 SETTINGS = TopicSettings(segment_bytes=1_048_576)
 TOPIC_ID = b"t" * 16

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from damage_world import Case, content, start
 
-from moldau.log.log import Log
-from moldau.log.segment import LOG_SUFFIX
-from moldau.records.batch import iter_batches
+from moldau.broker.log.files.segment import LOG_SUFFIX
+from moldau.broker.log.log import Log
+from moldau.common.records.batch import iter_batches
 
 
 def boundaries(path: Path) -> list[int]:

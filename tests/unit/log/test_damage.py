@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 from damage_world import Case, template
 
-from moldau.log.segment import INDEX_SUFFIX, LOG_SUFFIX, SNAPSHOT_SUFFIX, TIME_INDEX_SUFFIX
-from moldau.records.batch import iter_batches
+from moldau.broker.log.files.segment import INDEX_SUFFIX, LOG_SUFFIX, SNAPSHOT_SUFFIX, TIME_INDEX_SUFFIX
+from moldau.common.records.batch import iter_batches
 
 CLEAN = pytest.mark.parametrize("clean", [True, False], ids=["clean", "crash"])
 FIELDS = {

@@ -9,14 +9,14 @@ import pytest
 from damage_world import NOW_MS, SETTINGS, VICTIM_ID, Case, append, content, kill, manager_of, start
 from test_damage import batches, flip, write
 
-from moldau.core.clock import ManualClock
-from moldau.core.settings.broker import BrokerSettings
-from moldau.core.simulated_files import SimulatedFiles
-from moldau.core.timers import ManualTimers
-from moldau.log.checkpoints import read_offsets
-from moldau.log.manager import LogManager
-from moldau.log.segment import INDEX_SUFFIX, LOG_SUFFIX
-from moldau.records.builder import build_simple_batch
+from moldau.broker.log.files.checkpoints import read_offsets
+from moldau.broker.log.files.segment import INDEX_SUFFIX, LOG_SUFFIX
+from moldau.broker.log.manager import LogManager
+from moldau.common.core.clock import ManualClock
+from moldau.common.core.timers import ManualTimers
+from moldau.common.records.builder import build_simple_batch
+from moldau.common.settings.broker import BrokerSettings
+from moldau.testing.simulated_files import SimulatedFiles
 
 OTHER_ID = bytes(reversed(VICTIM_ID))
 

@@ -9,18 +9,18 @@ import random
 
 import pytest
 
-from moldau.core.clock import ManualClock
-from moldau.core.settings.broker import BrokerSettings
-from moldau.core.settings.topic import TopicSettings
-from moldau.core.simulated_files import Crash, SimulatedFiles
-from moldau.log import directory_moves
-from moldau.log.log import Log
-from moldau.log.manager import LogManager
-from moldau.protocol.errors import ErrorCode
-from moldau.records.batch import iter_batches
-from moldau.records.builder import build_batch
-from moldau.records.record import Record
-from moldau.replication.replication_quota import ReplicationQuota
+from moldau.broker.log.files import directory_moves
+from moldau.broker.log.log import Log
+from moldau.broker.log.manager import LogManager
+from moldau.broker.replication.replication_quota import ReplicationQuota
+from moldau.common.core.clock import ManualClock
+from moldau.common.protocol.errors import ErrorCode
+from moldau.common.records.batch import iter_batches
+from moldau.common.records.builder import build_batch
+from moldau.common.records.record import Record
+from moldau.common.settings.broker import BrokerSettings
+from moldau.common.settings.topic import TopicSettings
+from moldau.testing.simulated_files import Crash, SimulatedFiles
 
 TOPIC_ID = bytes(range(16))
 SETTINGS = TopicSettings(internal_segment_bytes=1500, index_interval_bytes=150)

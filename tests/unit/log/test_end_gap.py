@@ -4,14 +4,14 @@ import errno
 
 import pytest
 
-from moldau.core.settings.topic import TopicSettings
-from moldau.core.simulated_files import Crash, SimulatedFiles
-from moldau.log.log import Log
-from moldau.log.recovery import open_log
-from moldau.log.segment import LOG_SUFFIX, RELATIVE_OFFSET_MAX
-from moldau.records.batch import iter_batches
-from moldau.records.builder import build_batch
-from moldau.records.record import Record
+from moldau.broker.log.files.segment import LOG_SUFFIX, RELATIVE_OFFSET_MAX
+from moldau.broker.log.log import Log
+from moldau.broker.log.recovery.recovery import open_log
+from moldau.common.records.batch import iter_batches
+from moldau.common.records.builder import build_batch
+from moldau.common.records.record import Record
+from moldau.common.settings.topic import TopicSettings
+from moldau.testing.simulated_files import Crash, SimulatedFiles
 
 FOLDER = "/data/lone-0"
 NOW_MS = 1_700_000_000_000

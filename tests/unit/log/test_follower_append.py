@@ -7,17 +7,17 @@ import struct
 
 import pytest
 
-from moldau.core.settings.topic import TopicSettings
-from moldau.core.simulated_files import Crash, SimulatedFiles
-from moldau.log.follower_append import BATCHES_MAX, FollowerAppended
-from moldau.log.log import Log
-from moldau.log.recovery import open_log
-from moldau.log.transaction_index import AbortedTransaction
-from moldau.protocol.errors import ErrorCode
-from moldau.records.batch import BatchView, iter_batches, seal
-from moldau.records.builder import build_batch
-from moldau.records.control import ControlType, EndTransactionMarker, build_end_transaction_marker
-from moldau.records.record import Record
+from moldau.broker.log.appending.follower_append import BATCHES_MAX, FollowerAppended
+from moldau.broker.log.log import Log
+from moldau.broker.log.recovery.recovery import open_log
+from moldau.broker.log.state.transaction_index import AbortedTransaction
+from moldau.common.protocol.errors import ErrorCode
+from moldau.common.records.batch import BatchView, iter_batches, seal
+from moldau.common.records.builder import build_batch
+from moldau.common.records.control import ControlType, EndTransactionMarker, build_end_transaction_marker
+from moldau.common.records.record import Record
+from moldau.common.settings.topic import TopicSettings
+from moldau.testing.simulated_files import Crash, SimulatedFiles
 
 NOW_MS = 1_700_000_000_000
 EPOCH = 7

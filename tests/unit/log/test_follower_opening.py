@@ -4,13 +4,13 @@ offset and has no gap, so that fetching from its end on brings back all that it 
 
 import pytest
 
-from moldau.core.settings.topic import TopicSettings
-from moldau.core.simulated_files import SimulatedFiles
-from moldau.log.log import Log
-from moldau.log.recovery import Recovered, open_log
-from moldau.records.batch import iter_batches
-from moldau.records.builder import build_batch
-from moldau.records.record import Record
+from moldau.broker.log.log import Log
+from moldau.broker.log.recovery.recovery import Recovered, open_log
+from moldau.common.records.batch import iter_batches
+from moldau.common.records.builder import build_batch
+from moldau.common.records.record import Record
+from moldau.common.settings.topic import TopicSettings
+from moldau.testing.simulated_files import SimulatedFiles
 
 NOW_MS = 1_700_000_000_000
 SETTINGS = TopicSettings(internal_segment_bytes=500, index_interval_bytes=150)  # five batches a segment

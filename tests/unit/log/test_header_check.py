@@ -5,15 +5,15 @@ import logging
 
 import pytest
 
-from moldau.core.settings.topic import TopicSettings
-from moldau.core.simulated_files import SimulatedFiles
-from moldau.log.epochs import CHECKPOINT_NAME
-from moldau.log.log import CorruptSegment, Log
-from moldau.log.recovery import open_log
-from moldau.protocol.errors import ErrorCode
-from moldau.records.batch import iter_batches
-from moldau.records.builder import build_simple_batch
-from moldau.replication.reading import read_batches
+from moldau.broker.log.log import CorruptSegment, Log
+from moldau.broker.log.recovery.recovery import open_log
+from moldau.broker.log.state.epochs import CHECKPOINT_NAME
+from moldau.broker.replication.reading import read_batches
+from moldau.common.protocol.errors import ErrorCode
+from moldau.common.records.batch import iter_batches
+from moldau.common.records.builder import build_simple_batch
+from moldau.common.settings.topic import TopicSettings
+from moldau.testing.simulated_files import SimulatedFiles
 
 NOW_MS = 1_700_000_000_000
 RECORDS, BATCHES, PER_EPOCH = 2, 30, 10

@@ -9,14 +9,14 @@ import pytest
 from damage_world import NOW_MS, SETTINGS, VICTIM_ID, WITNESS_ID, append, kill, manager_of, start, transaction
 from test_compaction_cleaner import HeldWorker
 
-from moldau.core.files import OsFiles
-from moldau.core.settings.topic import TopicSettings
-from moldau.log.compaction.cleaner import Cleaner
-from moldau.log.housekeeping import Housekeeping
-from moldau.log.log import Log
-from moldau.log.manager import LogManager
-from moldau.records.builder import build_batch
-from moldau.records.record import Record
+from moldau.broker.log.compaction.cleaner import Cleaner
+from moldau.broker.log.log import Log
+from moldau.broker.log.manager import LogManager
+from moldau.broker.log.upkeep.housekeeping import Housekeeping
+from moldau.common.core.files import OsFiles
+from moldau.common.records.builder import build_batch
+from moldau.common.records.record import Record
+from moldau.common.settings.topic import TopicSettings
 
 
 def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:

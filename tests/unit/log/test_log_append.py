@@ -9,16 +9,16 @@ from typing import Any
 
 import pytest
 
-from moldau.core.files import OsFiles
-from moldau.core.settings.topic import TopicSettings
-from moldau.log.log import CorruptSegment, Log, Origin
-from moldau.log.recovery import open_log
-from moldau.log.segment import Segment
-from moldau.protocol.errors import ErrorCode
-from moldau.records.batch import BatchView, TimestampType, iter_batches, seal
-from moldau.records.builder import build_batch
-from moldau.records.control import ControlType, EndTransactionMarker, build_end_transaction_marker
-from moldau.records.record import Record
+from moldau.broker.log.files.segment import Segment
+from moldau.broker.log.log import CorruptSegment, Log, Origin
+from moldau.broker.log.recovery.recovery import open_log
+from moldau.common.core.files import OsFiles
+from moldau.common.protocol.errors import ErrorCode
+from moldau.common.records.batch import BatchView, TimestampType, iter_batches, seal
+from moldau.common.records.builder import build_batch
+from moldau.common.records.control import ControlType, EndTransactionMarker, build_end_transaction_marker
+from moldau.common.records.record import Record
+from moldau.common.settings.topic import TopicSettings
 
 NOW_MS = 1_700_000_000_000
 HOUR_MS = 3_600_000

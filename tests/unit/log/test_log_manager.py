@@ -7,20 +7,20 @@ from pathlib import Path
 
 import pytest
 
-from moldau.core.clock import ManualClock
-from moldau.core.files import OsFiles
-from moldau.core.settings.broker import BrokerSettings
-from moldau.core.settings.topic import TopicSettings
-from moldau.core.simulated_files import SimulatedFiles
-from moldau.core.timers import ManualTimers
-from moldau.log.background import Done
-from moldau.log.checkpoints import read_offsets
-from moldau.log.directory import DirectoryUnusable
-from moldau.log.housekeeping import Housekeeping
-from moldau.log.log import Log
-from moldau.log.manager import LogManager, NoUsableDirectory
-from moldau.protocol.errors import ErrorCode
-from moldau.records.builder import build_simple_batch
+from moldau.broker.log.files.checkpoints import read_offsets
+from moldau.broker.log.files.directory import DirectoryUnusable
+from moldau.broker.log.log import Log
+from moldau.broker.log.manager import LogManager, NoUsableDirectory
+from moldau.broker.log.upkeep.background import Done
+from moldau.broker.log.upkeep.housekeeping import Housekeeping
+from moldau.common.core.clock import ManualClock
+from moldau.common.core.files import OsFiles
+from moldau.common.core.timers import ManualTimers
+from moldau.common.protocol.errors import ErrorCode
+from moldau.common.records.builder import build_simple_batch
+from moldau.common.settings.broker import BrokerSettings
+from moldau.common.settings.topic import TopicSettings
+from moldau.testing.simulated_files import SimulatedFiles
 
 TOPIC_ID = bytes(range(16))
 SETTINGS = TopicSettings()

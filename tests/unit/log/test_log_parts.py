@@ -2,18 +2,24 @@
 
 import pytest
 
-from moldau.core.settings.topic import TopicSettings
-from moldau.core.simulated_files import SimulatedFiles
-from moldau.log.checkpoints import read_epochs, read_offsets, read_properties, write_epochs, write_offsets
-from moldau.log.descriptors import DescriptorLimit
-from moldau.log.epochs import LeaderEpochs
-from moldau.log.index import OffsetIndex, TimeIndex
-from moldau.log.loading import partition_name
-from moldau.log.producers import ProducerBatch, ProducerState
-from moldau.log.recovery import open_log
-from moldau.log.retention import Stretch, expendable
-from moldau.log.snapshots import decode_snapshot, encode_snapshot
-from moldau.records.builder import build_simple_batch
+from moldau.broker.log.files.checkpoints import (
+    read_epochs,
+    read_offsets,
+    read_properties,
+    write_epochs,
+    write_offsets,
+)
+from moldau.broker.log.files.descriptors import DescriptorLimit
+from moldau.broker.log.files.index import OffsetIndex, TimeIndex
+from moldau.broker.log.recovery.loading import partition_name
+from moldau.broker.log.recovery.recovery import open_log
+from moldau.broker.log.state.epochs import LeaderEpochs
+from moldau.broker.log.state.producers import ProducerBatch, ProducerState
+from moldau.broker.log.state.snapshots import decode_snapshot, encode_snapshot
+from moldau.broker.log.upkeep.retention import Stretch, expendable
+from moldau.common.records.builder import build_simple_batch
+from moldau.common.settings.topic import TopicSettings
+from moldau.testing.simulated_files import SimulatedFiles
 
 
 @pytest.fixture

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from moldau.core.files import OsFiles
-from moldau.core.settings.topic import TopicSettings
-from moldau.log import timestamps
-from moldau.log.log import Log
-from moldau.log.recovery import Recovered, UnreadableLog, open_log
-from moldau.records.batch import iter_batches
-from moldau.records.builder import build_batch, build_simple_batch
-from moldau.records.record import Record
+from moldau.broker.log.log import Log
+from moldau.broker.log.reading import timestamps
+from moldau.broker.log.recovery.recovery import Recovered, UnreadableLog, open_log
+from moldau.common.core.files import OsFiles
+from moldau.common.records.batch import iter_batches
+from moldau.common.records.builder import build_batch, build_simple_batch
+from moldau.common.records.record import Record
+from moldau.common.settings.topic import TopicSettings
 
 NOW_MS = 1_700_000_000_000
 SETTINGS = TopicSettings(internal_segment_bytes=2000, index_interval_bytes=200)

@@ -6,17 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from moldau.core.files import OsFiles
-from moldau.core.settings.topic import TopicSettings
-from moldau.log import verification
-from moldau.log.log import Appended, AppendResult, Log, Origin, Repeated
-from moldau.log.recovery import open_log
-from moldau.log.snapshots import decode_snapshot, encode_snapshot
-from moldau.log.transaction_index import AbortedTransaction
-from moldau.protocol.errors import ErrorCode
-from moldau.records.builder import build_batch
-from moldau.records.control import MARKER_BYTES, ControlType, EndTransactionMarker
-from moldau.records.record import Record
+from moldau.broker.log.appending import verification
+from moldau.broker.log.log import Appended, AppendResult, Log, Origin, Repeated
+from moldau.broker.log.recovery.recovery import open_log
+from moldau.broker.log.state.snapshots import decode_snapshot, encode_snapshot
+from moldau.broker.log.state.transaction_index import AbortedTransaction
+from moldau.common.core.files import OsFiles
+from moldau.common.protocol.errors import ErrorCode
+from moldau.common.records.builder import build_batch
+from moldau.common.records.control import MARKER_BYTES, ControlType, EndTransactionMarker
+from moldau.common.records.record import Record
+from moldau.common.settings.topic import TopicSettings
 
 NOW_MS = 1_700_000_000_000
 SETTINGS = TopicSettings(index_interval_bytes=200)

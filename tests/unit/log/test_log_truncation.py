@@ -6,17 +6,17 @@ import errno
 
 import pytest
 
-from moldau.core.settings.topic import TopicSettings
-from moldau.core.simulated_files import Crash, SimulatedFiles
-from moldau.log.log import Log, OffsetOutOfRange
-from moldau.log.recovery import open_log
-from moldau.log.transaction_index import AbortedTransaction
-from moldau.log.truncation import CutJob
-from moldau.protocol.errors import ErrorCode
-from moldau.records.batch import iter_batches
-from moldau.records.builder import build_batch
-from moldau.records.control import ControlType, EndTransactionMarker
-from moldau.records.record import Record
+from moldau.broker.log.log import Log, OffsetOutOfRange
+from moldau.broker.log.recovery.recovery import open_log
+from moldau.broker.log.state.transaction_index import AbortedTransaction
+from moldau.broker.log.upkeep.truncation import CutJob
+from moldau.common.protocol.errors import ErrorCode
+from moldau.common.records.batch import iter_batches
+from moldau.common.records.builder import build_batch
+from moldau.common.records.control import ControlType, EndTransactionMarker
+from moldau.common.records.record import Record
+from moldau.common.settings.topic import TopicSettings
+from moldau.testing.simulated_files import Crash, SimulatedFiles
 
 NOW_MS = 1_700_000_000_000
 SETTINGS = TopicSettings(index_interval_bytes=1)

@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-from moldau.core.files import OsFiles
-from moldau.core.settings.topic import TopicSettings
-from moldau.log.log import Log, Origin
-from moldau.log.lost_writes import REMEMBERED_MS, LostWrites
-from moldau.log.recovery import open_log
-from moldau.log.segment import Segment
-from moldau.protocol.errors import ErrorCode
-from moldau.records.builder import build_batch
-from moldau.records.record import Record
+from moldau.broker.log.appending.lost_writes import REMEMBERED_MS, LostWrites
+from moldau.broker.log.files.segment import Segment
+from moldau.broker.log.log import Log, Origin
+from moldau.broker.log.recovery.recovery import open_log
+from moldau.common.core.files import OsFiles
+from moldau.common.protocol.errors import ErrorCode
+from moldau.common.records.builder import build_batch
+from moldau.common.records.record import Record
+from moldau.common.settings.topic import TopicSettings
 
 NOW_MS = 1_700_000_000_000
 PRODUCER = 7

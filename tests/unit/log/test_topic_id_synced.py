@@ -4,13 +4,13 @@ import random
 
 import pytest
 
-from moldau.core.settings.topic import TopicSettings
-from moldau.core.simulated_files import SimulatedFiles
-from moldau.log.checkpoints import read_topic_id
-from moldau.log.creation import create_log
-from moldau.log.descriptors import DescriptorLimit
-from moldau.log.recovery import open_log
-from moldau.records.builder import build_simple_batch
+from moldau.broker.log.files.checkpoints import read_topic_id
+from moldau.broker.log.files.descriptors import DescriptorLimit
+from moldau.broker.log.recovery.recovery import open_log
+from moldau.broker.log.upkeep.creation import create_log
+from moldau.common.records.builder import build_simple_batch
+from moldau.common.settings.topic import TopicSettings
+from moldau.testing.simulated_files import SimulatedFiles
 
 NOW_MS = 1_700_000_000_000
 TOPIC_ID = bytes(range(16))

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from damage_world import NOW_MS, SETTINGS, VICTIM_ID, append, content, kill, write_checkpoints
 
-from moldau.core.clock import ManualClock
-from moldau.core.settings.broker import BrokerSettings
-from moldau.core.timers import ManualTimers
-from moldau.log.log import Log
-from moldau.log.manager import LogManager
+from moldau.broker.log.log import Log
+from moldau.broker.log.manager import LogManager
+from moldau.common.core.clock import ManualClock
+from moldau.common.core.timers import ManualTimers
+from moldau.common.settings.broker import BrokerSettings
 
 OTHER_ID = bytes(reversed(VICTIM_ID))
 FOLDERS_GO_MS = SETTINGS.file_delete_delay_ms

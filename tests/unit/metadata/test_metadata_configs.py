@@ -2,19 +2,19 @@
 
 import pytest
 
-from moldau.controller.config_rules import check_broker_configs
-from moldau.controller.decision import Refusal
-from moldau.core.settings.broker import BrokerSettings
-from moldau.core.settings.sources import StaticSettings, from_texts
-from moldau.metadata.configs import effective_broker_settings, group_settings, topic_settings
-from moldau.metadata.describe import (
+from moldau.broker.controller.config_rules import check_broker_configs
+from moldau.broker.controller.decision import Refusal
+from moldau.broker.metadata.configs import effective_broker_settings, group_settings, topic_settings
+from moldau.broker.metadata.describe import (
     Source,
     describe_broker,
     describe_broker_defaults,
     describe_group,
     describe_topic,
 )
-from moldau.metadata.image import Image, ResourceType
+from moldau.broker.metadata.image import Image, ResourceType
+from moldau.common.settings.broker import BrokerSettings
+from moldau.common.settings.sources import StaticSettings, from_texts
 
 TOPIC, BROKER, GROUP = ResourceType.TOPIC, ResourceType.BROKER, ResourceType.GROUP
 

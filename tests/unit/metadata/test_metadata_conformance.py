@@ -10,9 +10,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from moldau.core.clock import ManualClock
-from moldau.core.timers import ManualTimers
-from moldau.metadata.changes import (
+from moldau.broker.metadata.changes import (
     BrokerRegistered,
     ClusterCreated,
     ConfigsChanged,
@@ -21,10 +19,9 @@ from moldau.metadata.changes import (
     TopicDeleted,
     replay,
 )
-from moldau.metadata.embedded import EmbeddedStore
-from moldau.metadata.image import EMPTY_IMAGE, PartitionState, ResourceType
-from moldau.metadata.shared_memory import SharedMemory
-from moldau.metadata.store import (
+from moldau.broker.metadata.embedded import EmbeddedStore
+from moldau.broker.metadata.image import EMPTY_IMAGE, PartitionState, ResourceType
+from moldau.broker.metadata.store import (
     ControllerFenced,
     Entry,
     LiveBrokers,
@@ -38,6 +35,9 @@ from moldau.metadata.store import (
     Snapshot,
     VersionConflict,
 )
+from moldau.common.core.clock import ManualClock
+from moldau.common.core.timers import ManualTimers
+from moldau.testing.shared_memory import SharedMemory
 
 ENDPOINTS = {"PLAINTEXT": ("127.0.0.1", 9092)}
 SESSION_TIMEOUT_MS = 6_000

@@ -9,17 +9,17 @@ from pathlib import Path
 
 import pytest
 
-from moldau.controller.controller import Controller
-from moldau.core.settings.sources import from_texts
-from moldau.metadata import embedded
-from moldau.metadata.changes import BrokerRegistered, ClusterCreated, ConfigsChanged, TopicCreated
-from moldau.metadata.codec import decode_image
-from moldau.metadata.embedded import FILE_NAME, EmbeddedStore
-from moldau.metadata.frames import MAGIC, frame
-from moldau.metadata.image import EMPTY_IMAGE, PartitionState, ResourceType
-from moldau.metadata.lock import lock_folder
-from moldau.metadata.store import MetadataStoreError, Registration
-from moldau.metadata.view import MetadataView
+from moldau.broker.controller.controller import Controller
+from moldau.broker.metadata import embedded
+from moldau.broker.metadata.changes import BrokerRegistered, ClusterCreated, ConfigsChanged, TopicCreated
+from moldau.broker.metadata.codec import decode_image
+from moldau.broker.metadata.embedded import FILE_NAME, EmbeddedStore
+from moldau.broker.metadata.frames import MAGIC, frame
+from moldau.broker.metadata.image import EMPTY_IMAGE, PartitionState, ResourceType
+from moldau.broker.metadata.lock import lock_folder
+from moldau.broker.metadata.store import MetadataStoreError, Registration
+from moldau.broker.metadata.view import MetadataView
+from moldau.common.settings.sources import from_texts
 
 FIXTURES = Path(__file__).parent / "fixtures"
 

@@ -6,12 +6,10 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moldau.core.slow_lane import all_steps
-from moldau.credentials.scram import ScramCredential
-from moldau.metadata import changes as ch
-from moldau.metadata.acls import Acl
-from moldau.metadata.changes import replay
-from moldau.metadata.codec import (
+from moldau.broker.metadata import changes as ch
+from moldau.broker.metadata.acls import Acl
+from moldau.broker.metadata.changes import replay
+from moldau.broker.metadata.codec import (
     decode_changes,
     decode_image,
     encode_changes,
@@ -19,9 +17,11 @@ from moldau.metadata.codec import (
     entry_in_slices,
     to_json,
 )
-from moldau.metadata.delegation_tokens import DelegationToken
-from moldau.metadata.difference import changes_between
-from moldau.metadata.image import EMPTY_IMAGE, LogEnd, PartitionState, ResourceType
+from moldau.broker.metadata.delegation_tokens import DelegationToken
+from moldau.broker.metadata.difference import changes_between
+from moldau.broker.metadata.image import EMPTY_IMAGE, LogEnd, PartitionState, ResourceType
+from moldau.common.core.slow_lane import all_steps
+from moldau.common.credentials.scram import ScramCredential
 
 NAMES = ["a", "b", "c.d", "ü"]
 KINDS = [

@@ -2,12 +2,12 @@
 
 import asyncio
 
-from moldau.core.clock import ManualClock
-from moldau.core.timers import ManualTimers
-from moldau.metadata import changes as ch
-from moldau.metadata.changes import replay
-from moldau.metadata.image import PartitionState
-from moldau.metadata.view import RETRY_DELAY_MS, MetadataView
+from moldau.broker.metadata import changes as ch
+from moldau.broker.metadata.changes import replay
+from moldau.broker.metadata.image import PartitionState
+from moldau.broker.metadata.view import RETRY_DELAY_MS, MetadataView
+from moldau.common.core.clock import ManualClock
+from moldau.common.core.timers import ManualTimers
 
 
 class World:

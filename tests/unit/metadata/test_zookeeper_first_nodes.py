@@ -5,9 +5,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from moldau.metadata.store import MetadataStoreError
-from moldau.metadata.zookeeper.foundation import Foundation, find
-from moldau.metadata.zookeeper.layout import Layout
+from moldau.broker.metadata.store import MetadataStoreError
+from moldau.broker.metadata.zookeeper.foundation import Foundation, find
+from moldau.broker.metadata.zookeeper.layout import Layout
 
 
 class LookingSession:

@@ -10,13 +10,13 @@ import pytest
 from kazoo.protocol.connection import ConnectionDropped
 from kazoo.protocol.states import KazooState
 
+from moldau.broker.metadata.changes import ClusterCreated
+from moldau.broker.metadata.store import MetadataStoreError
+from moldau.broker.metadata.zookeeper.login import log_in_by
+from moldau.broker.metadata.zookeeper.options import Options, SaslLogin
+from moldau.broker.metadata.zookeeper.session import Session
+from moldau.broker.metadata.zookeeper.store import ZooKeeperStore
 from moldau.ensemble import ZooKeeperServer, free_ports
-from moldau.metadata.changes import ClusterCreated
-from moldau.metadata.store import MetadataStoreError
-from moldau.metadata.zookeeper.login import log_in_by
-from moldau.metadata.zookeeper.options import Options, SaslLogin
-from moldau.metadata.zookeeper.session import Session
-from moldau.metadata.zookeeper.store import ZooKeeperStore
 
 pytestmark = pytest.mark.xdist_group("zookeeper")
 

@@ -8,20 +8,20 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from test_metadata_conformance import ENDPOINTS, Follower, registration, topic
 
-from moldau.core.files import OsFiles
-from moldau.metadata.changes import (
+from moldau.broker.metadata.changes import (
     BrokerRegistered,
     ClusterCreated,
     ConfigsChanged,
     ControllerElected,
     ProducerIdsAllocated,
 )
-from moldau.metadata.embedded import EmbeddedStore
-from moldau.metadata.folder_owner import JOINED, MOVING, Owner, read_owner, refuse_without_zookeeper
-from moldau.metadata.image import ResourceType
-from moldau.metadata.lock import lock_folder
-from moldau.metadata.store import MetadataStoreError
-from moldau.metadata.zookeeper.data_folder import DataFolder
+from moldau.broker.metadata.embedded import EmbeddedStore
+from moldau.broker.metadata.folder_owner import JOINED, MOVING, Owner, read_owner, refuse_without_zookeeper
+from moldau.broker.metadata.image import ResourceType
+from moldau.broker.metadata.lock import lock_folder
+from moldau.broker.metadata.store import MetadataStoreError
+from moldau.broker.metadata.zookeeper.data_folder import DataFolder
+from moldau.common.core.files import OsFiles
 from moldau.testing import Broker
 
 pytestmark = pytest.mark.xdist_group("zookeeper")
@@ -109,7 +109,7 @@ def test_a_broker_that_is_killed_while_it_moves(zookeeper_world, folder, killed,
     async def scenario():
         before = await single_broker(folder)
         if killed.startswith("before"):
-            monkeypatch.setattr("moldau.metadata.zookeeper.foundation.lay", die)
+            monkeypatch.setattr("moldau.broker.metadata.zookeeper.foundation.lay", die)
         else:
             monkeypatch.setattr(DataFolder, "check", die)
         with pytest.raises(Killed):

@@ -6,13 +6,13 @@ import sys
 
 import pytest
 
-from moldau.core.settings.broker import BrokerSettings
-from moldau.core.settings.rows import SettingError
-from moldau.credentials.tls.options import TlsOptions
-from moldau.host import zookeeper_store
-from moldau.metadata.store import MetadataStoreError
-from moldau.metadata.zookeeper.options import options_of, parse_connect
-from moldau.security.certificates.authority import Authority
+from moldau.broker.host import zookeeper_store
+from moldau.broker.metadata.store import MetadataStoreError
+from moldau.broker.metadata.zookeeper.options import options_of, parse_connect
+from moldau.broker.security.certificates.authority import Authority
+from moldau.common.credentials.tls.options import TlsOptions
+from moldau.common.settings.broker import BrokerSettings
+from moldau.common.settings.rows import SettingError
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ def test_tls_that_cannot_be_used(named, said):
 
 
 def test_kazoo_is_not_installed(monkeypatch):
-    for name in [name for name in sys.modules if name.startswith("moldau.metadata.zookeeper")]:
+    for name in [name for name in sys.modules if name.startswith("moldau.broker.metadata.zookeeper")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "kazoo", None)
     monkeypatch.setitem(sys.modules, "kazoo.client", None)
@@ -111,15 +111,16 @@ def test_kazoo_is_not_installed(monkeypatch):
 def test_a_single_broker_imports_no_client():
     program = (
         "import asyncio, sys, tempfile\n"
-        "from moldau.core.settings.broker import BrokerSettings\n"
-        "from moldau.node import Node\n"
+        "from moldau.common.settings.broker import BrokerSettings\n"
+        "from moldau.broker.node import Node\n"
         "async def run():\n"
         "    with tempfile.TemporaryDirectory() as folder:\n"
         "        node = Node(BrokerSettings(log_dir=folder, listeners=('PLAINTEXT://127.0.0.1:0',)))\n"
         "        await node.start()\n"
         "        await node.stop()\n"
         "asyncio.run(run())\n"
-        "print([name for name in sys.modules if name.startswith(('kazoo', 'moldau.metadata.zookeeper'))])\n"
+        "wanted = ('kazoo', 'moldau.broker.metadata.zookeeper')\n"
+        "print([name for name in sys.modules if name.startswith(wanted)])\n"
     )
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert ran.stdout.splitlines()[-1] == "[]"

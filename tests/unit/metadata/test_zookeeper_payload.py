@@ -4,9 +4,8 @@ import random
 
 import pytest
 
-from moldau.core.slow_lane import all_steps
-from moldau.metadata.acls import Acl
-from moldau.metadata.changes import (
+from moldau.broker.metadata.acls import Acl
+from moldau.broker.metadata.changes import (
     AclsCreated,
     ClusterCreated,
     ConfigsChanged,
@@ -14,9 +13,9 @@ from moldau.metadata.changes import (
     TopicCreated,
     replay,
 )
-from moldau.metadata.codec import encode_image, to_json
-from moldau.metadata.image import EMPTY_IMAGE, PartitionState, ResourceType
-from moldau.metadata.zookeeper.payload import (
+from moldau.broker.metadata.codec import encode_image, to_json
+from moldau.broker.metadata.image import EMPTY_IMAGE, PartitionState, ResourceType
+from moldau.broker.metadata.zookeeper.payload import (
     decode_entry,
     decode_snapshot,
     encode_snapshot,
@@ -26,6 +25,7 @@ from moldau.metadata.zookeeper.payload import (
     read_header,
     unpack,
 )
+from moldau.common.core.slow_lane import all_steps
 
 STATE = PartitionState(1, 5, 7, (1, 2, 3), (1, 2), (3,))
 CHANGES = [

@@ -15,8 +15,7 @@ from kazoo.client import KazooClient
 from test_metadata_conformance import Follower, opened, registration, topic
 from zookeeper_world import WAIT_SECONDS, until
 
-from moldau.ensemble import Ensemble
-from moldau.metadata.changes import (
+from moldau.broker.metadata.changes import (
     ClusterCreated,
     ConfigsChanged,
     PartitionChanged,
@@ -24,9 +23,9 @@ from moldau.metadata.changes import (
     TopicCreated,
     replay,
 )
-from moldau.metadata.difference import changes_between
-from moldau.metadata.image import EMPTY_IMAGE, PartitionState, ResourceType
-from moldau.metadata.store import (
+from moldau.broker.metadata.difference import changes_between
+from moldau.broker.metadata.image import EMPTY_IMAGE, PartitionState, ResourceType
+from moldau.broker.metadata.store import (
     ControllerFenced,
     Entry,
     LiveBrokers,
@@ -38,13 +37,14 @@ from moldau.metadata.store import (
     Snapshot,
     VersionConflict,
 )
-from moldau.metadata.zookeeper import store as store_module
-from moldau.metadata.zookeeper import turns
-from moldau.metadata.zookeeper.append import Append
-from moldau.metadata.zookeeper.log_reading import LogReader, Offload
-from moldau.metadata.zookeeper.payload import entry_in_slices, pack
-from moldau.metadata.zookeeper.session import ConnectionAway
-from moldau.metadata.zookeeper.snapshots import Snapshots
+from moldau.broker.metadata.zookeeper import store as store_module
+from moldau.broker.metadata.zookeeper import turns
+from moldau.broker.metadata.zookeeper.append import Append
+from moldau.broker.metadata.zookeeper.log_reading import LogReader, Offload
+from moldau.broker.metadata.zookeeper.payload import entry_in_slices, pack
+from moldau.broker.metadata.zookeeper.session import ConnectionAway
+from moldau.broker.metadata.zookeeper.snapshots import Snapshots
+from moldau.ensemble import Ensemble
 
 pytestmark = pytest.mark.xdist_group("zookeeper")
 

@@ -8,12 +8,12 @@ import subprocess
 
 import pytest
 
-from moldau.core.settings.broker import BrokerSettings
+from moldau.broker.metadata.changes import ClusterCreated
+from moldau.broker.metadata.store import MetadataStoreError
+from moldau.broker.metadata.zookeeper.options import options_of
+from moldau.broker.metadata.zookeeper.session import _secured
+from moldau.common.settings.broker import BrokerSettings
 from moldau.ensemble import ZooKeeperServer, free_ports
-from moldau.metadata.changes import ClusterCreated
-from moldau.metadata.store import MetadataStoreError
-from moldau.metadata.zookeeper.options import options_of
-from moldau.metadata.zookeeper.session import _secured
 
 REFUSED_MS = 8_000
 """For the first refusal on a busy machine; it is waited for until then."""

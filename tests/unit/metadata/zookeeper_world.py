@@ -12,11 +12,11 @@ from concurrent.futures import ThreadPoolExecutor
 from kazoo.client import KazooClient
 from tcp_proxy import Proxy
 
-from moldau.core.clock import SystemClock
-from moldau.core.timers import LoopTimers
-from moldau.metadata.zookeeper.layout import Layout
-from moldau.metadata.zookeeper.options import Options
-from moldau.metadata.zookeeper.store import ZooKeeperStore
+from moldau.broker.metadata.zookeeper.layout import Layout
+from moldau.broker.metadata.zookeeper.options import Options
+from moldau.broker.metadata.zookeeper.store import ZooKeeperStore
+from moldau.common.core.clock import SystemClock
+from moldau.common.core.timers import LoopTimers
 
 SESSION_MS = 40_000
 WAIT_SECONDS = 60

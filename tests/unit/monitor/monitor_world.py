@@ -3,19 +3,19 @@
 from dataclasses import dataclass, field
 from time import thread_time
 
-from moldau.core.client_state import ClientState
-from moldau.core.clock import ManualClock
-from moldau.core.timers import ManualTimers
-from moldau.log.compaction.job import Progress
-from moldau.log.compaction.report import CompactionReport, Running
-from moldau.metadata.image import BrokerState, Image, PartitionState, TopicState
-from moldau.metadata.store import StoreStatus
-from moldau.metadata.view import Behind
-from moldau.monitor.health import Phase
-from moldau.monitor.monitor import Monitor
-from moldau.monitor.process import read
-from moldau.monitor.sources import Sources
-from moldau.server.login_counts import LoginCounts
+from moldau.broker.log.compaction.job import Progress
+from moldau.broker.log.compaction.report import CompactionReport, Running
+from moldau.broker.metadata.image import BrokerState, Image, PartitionState, TopicState
+from moldau.broker.metadata.store import StoreStatus
+from moldau.broker.metadata.view import Behind
+from moldau.broker.monitor.health import Phase
+from moldau.broker.monitor.monitor import Monitor
+from moldau.broker.monitor.process import read
+from moldau.broker.monitor.sources import Sources
+from moldau.broker.server.login_counts import LoginCounts
+from moldau.common.core.client_state import ClientState
+from moldau.common.core.clock import ManualClock
+from moldau.common.core.timers import ManualTimers
 
 
 @dataclass

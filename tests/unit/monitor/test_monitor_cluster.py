@@ -6,11 +6,11 @@ import pytest
 from monitor_world import FakeFetcher, FakePartition, World, topic_of
 from prometheus_client.parser import text_string_to_metric_families
 
-from moldau.core.clock import ManualClock
-from moldau.metadata.image import NO_LEADER, BrokerState, Image, PartitionState, TopicState
-from moldau.metadata.store import StoreStatus
-from moldau.monitor import cluster_watch
-from moldau.monitor.cluster_watch import BEHIND, GONE, OFFLINE, SHUTTING_DOWN, ClusterWatch
+from moldau.broker.metadata.image import NO_LEADER, BrokerState, Image, PartitionState, TopicState
+from moldau.broker.metadata.store import StoreStatus
+from moldau.broker.monitor import cluster_watch
+from moldau.broker.monitor.cluster_watch import BEHIND, GONE, OFFLINE, SHUTTING_DOWN, ClusterWatch
+from moldau.common.core.clock import ManualClock
 
 STARTED = "since 2023-11-14 22:13:20 UTC"
 LATER = "since 2023-11-14 22:14:20 UTC"

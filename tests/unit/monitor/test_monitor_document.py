@@ -2,15 +2,15 @@
 
 from pathlib import Path
 
-from moldau.monitor.document import renewed
-from moldau.monitor.pages import DESCRIPTIONS
+from moldau.broker.monitor.document import renewed
+from moldau.broker.monitor.pages import DESCRIPTIONS
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "monitoring.md"
 
 
 def test_the_tables_are_those_of_the_code() -> None:
     text = DOCUMENT.read_text(encoding="utf-8")
-    assert text == renewed(text), "run: python -m moldau.monitor.document docs/monitoring.md"
+    assert text == renewed(text), "run: python -m moldau.broker.monitor.document docs/monitoring.md"
 
 
 def test_every_page_is_there() -> None:

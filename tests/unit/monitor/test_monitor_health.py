@@ -15,14 +15,14 @@ from monitor_world import (
     topic_of,
 )
 
-from moldau.core.clock import ManualClock
-from moldau.metadata.image import NO_LEADER, PartitionState
-from moldau.metadata.view import Behind
-from moldau.monitor import probes
-from moldau.monitor.conditions import CONDITIONS
-from moldau.monitor.health import Phase
-from moldau.monitor.loop_lag import LoopLag
-from moldau.monitor.process import ProcessFacts, read
+from moldau.broker.metadata.image import NO_LEADER, PartitionState
+from moldau.broker.metadata.view import Behind
+from moldau.broker.monitor import probes
+from moldau.broker.monitor.conditions import CONDITIONS
+from moldau.broker.monitor.health import Phase
+from moldau.broker.monitor.loop_lag import LoopLag
+from moldau.broker.monitor.process import ProcessFacts, read
+from moldau.common.core.clock import ManualClock
 
 
 @pytest.fixture

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from moldau.core.clock import ManualClock
-from moldau.core.logs import SayOnce, set_up
+from moldau.common.core.clock import ManualClock
+from moldau.common.core.logs import SayOnce, set_up
 
 
 @pytest.fixture(autouse=True)

@@ -16,12 +16,12 @@ from monitor_world import (
 )
 from prometheus_client.parser import text_string_to_metric_families
 
-from moldau.metadata.image import PartitionState
-from moldau.metadata.store import StoreStatus
-from moldau.monitor.metric_names import METRICS
-from moldau.monitor.request_times import Histogram, cumulative
-from moldau.security.quotas.limits import ClientQuotas
-from moldau.security.quotas.rate import Windows
+from moldau.broker.metadata.image import PartitionState
+from moldau.broker.metadata.store import StoreStatus
+from moldau.broker.monitor.metric_names import METRICS
+from moldau.broker.monitor.request_times import Histogram, cumulative
+from moldau.broker.security.quotas.limits import ClientQuotas
+from moldau.broker.security.quotas.rate import Windows
 
 
 @pytest.fixture

@@ -5,9 +5,9 @@ import json
 import pytest
 from monitor_world import World
 
-from moldau.monitor.health import Phase
-from moldau.monitor.page import Ask, Page
-from moldau.monitor.pages import DESCRIPTIONS
+from moldau.broker.monitor.health import Phase
+from moldau.broker.monitor.page import Ask, Page
+from moldau.broker.monitor.pages import DESCRIPTIONS
 
 
 @pytest.fixture

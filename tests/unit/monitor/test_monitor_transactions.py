@@ -9,8 +9,8 @@ from monitor_world import (
     World,
 )
 
-from moldau.monitor.open_transactions import HANGING_SEEN_MS
-from moldau.monitor.transaction_probe import MARKERS_MS_MAX, OVERDUE_MS_MAX
+from moldau.broker.monitor.open_transactions import HANGING_SEEN_MS
+from moldau.broker.monitor.transaction_probe import MARKERS_MS_MAX, OVERDUE_MS_MAX
 
 PRODUCER = 7
 

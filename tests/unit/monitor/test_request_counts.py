@@ -1,6 +1,6 @@
 """Requests are counted by API and version, and what hot code keeps is what the metrics read."""
 
-from moldau.monitor.request_counts import RequestCounts
+from moldau.broker.monitor.request_counts import RequestCounts
 
 
 def test_a_kept_count_is_the_one_that_is_read() -> None:

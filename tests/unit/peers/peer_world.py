@@ -8,18 +8,18 @@ from collections.abc import Callable
 from concurrent.futures import Executor, Future
 from typing import Any
 
-from moldau.core.clock import ManualClock
-from moldau.core.slow_lane import SlowLane
-from moldau.core.timers import ManualTimers
-from moldau.metadata.image import BrokerState, Image
-from moldau.peers.broker_peers import BrokerPeers, Secure
-from moldau.protocol.declare import Message
-from moldau.protocol.frames import frame_response, has_tagged_response_header, parse_request_header
-from moldau.protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
-from moldau.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
-from moldau.protocol.messages.fetch import FetchRequest
-from moldau.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
-from moldau.protocol.messages.sasl_handshake import SaslHandshakeRequest
+from moldau.broker.metadata.image import BrokerState, Image
+from moldau.broker.peers.broker_peers import BrokerPeers, Secure
+from moldau.common.core.clock import ManualClock
+from moldau.common.core.slow_lane import SlowLane
+from moldau.common.core.timers import ManualTimers
+from moldau.common.protocol.declare import Message
+from moldau.common.protocol.frames import frame_response, has_tagged_response_header, parse_request_header
+from moldau.common.protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
+from moldau.common.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
+from moldau.common.protocol.messages.fetch import FetchRequest
+from moldau.common.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
+from moldau.common.protocol.messages.sasl_handshake import SaslHandshakeRequest
 
 FRAME_BYTES_MAX = 1 << 20
 SPOKEN = [ApiVersionsRequest, EndTxnRequest, FetchRequest, SaslHandshakeRequest, SaslAuthenticateRequest]

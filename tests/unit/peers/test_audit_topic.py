@@ -8,14 +8,18 @@ import random
 from types import SimpleNamespace
 from typing import Any
 
-from moldau.core.clock import ManualClock
-from moldau.core.timers import ManualTimers
-from moldau.metadata.image import EMPTY_IMAGE, PartitionState, TopicState
-from moldau.peers.audit_topic import EVENTS_A_BATCH, PAUSE_MS, QUEUED_MAX, TopicSink
-from moldau.peers.peers import PeerError
-from moldau.protocol.errors import ErrorCode
-from moldau.protocol.messages.produce import PartitionProduceResponse, ProduceResponse, TopicProduceResponse
-from moldau.records.batch import iter_batches
+from moldau.broker.metadata.image import EMPTY_IMAGE, PartitionState, TopicState
+from moldau.broker.peers.audit_topic import EVENTS_A_BATCH, PAUSE_MS, QUEUED_MAX, TopicSink
+from moldau.broker.peers.peers import PeerError
+from moldau.common.core.clock import ManualClock
+from moldau.common.core.timers import ManualTimers
+from moldau.common.protocol.errors import ErrorCode
+from moldau.common.protocol.messages.produce import (
+    PartitionProduceResponse,
+    ProduceResponse,
+    TopicProduceResponse,
+)
+from moldau.common.records.batch import iter_batches
 
 
 class World:

@@ -8,10 +8,10 @@ from itertools import pairwise
 import pytest
 from peer_world import FRAME_BYTES_MAX, Here, image, turns
 
-from moldau.peers.peers import PeerError
-from moldau.protocol.frames import frame_response, parse_request_header
-from moldau.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
-from moldau.protocol.messages.fetch import (
+from moldau.broker.peers.peers import PeerError
+from moldau.common.protocol.frames import frame_response, parse_request_header
+from moldau.common.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
+from moldau.common.protocol.messages.fetch import (
     FetchableTopicResponse,
     FetchPartition,
     FetchRequest,

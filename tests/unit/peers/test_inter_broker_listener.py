@@ -2,9 +2,9 @@
 
 import pytest
 
-from moldau.core.settings.listeners import inter_broker_listener
-from moldau.core.settings.rows import SettingError
-from moldau.core.settings.sources import from_texts
+from moldau.common.settings.listeners import inter_broker_listener
+from moldau.common.settings.rows import SettingError
+from moldau.common.settings.sources import from_texts
 
 TWO = {
     "listeners": "INSIDE://127.0.0.1:9092,OUTSIDE://127.0.0.1:9093",

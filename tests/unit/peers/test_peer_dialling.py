@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 
 from peer_world import Here, turns
 
-from moldau.protocol.messages.end_txn import EndTxnResponse
+from moldau.common.protocol.messages.end_txn import EndTxnResponse
 
 
 def on_a_loop(test: Callable[[Here], Awaitable[None]]) -> None:

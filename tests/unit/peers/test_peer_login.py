@@ -7,15 +7,18 @@ from collections.abc import Awaitable, Callable
 import pytest
 from peer_world import Here, Wire, turns
 
-from moldau.core.settings.rows import SettingError
-from moldau.core.settings.sources import from_texts
-from moldau.credentials.client.options import ClientSecurity, SaslOptions
-from moldau.peers.peers import PeerError
-from moldau.peers.security import PeerSecurity, check
-from moldau.protocol.frames import parse_request_header
-from moldau.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
-from moldau.protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
-from moldau.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
+from moldau.broker.peers.peers import PeerError
+from moldau.broker.peers.security import PeerSecurity, check
+from moldau.common.credentials.client.options import ClientSecurity, SaslOptions
+from moldau.common.protocol.frames import parse_request_header
+from moldau.common.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
+from moldau.common.protocol.messages.sasl_authenticate import (
+    SaslAuthenticateRequest,
+    SaslAuthenticateResponse,
+)
+from moldau.common.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
+from moldau.common.settings.rows import SettingError
+from moldau.common.settings.sources import from_texts
 
 JAAS = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="b" password="hush";'
 

@@ -7,17 +7,17 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from moldau.core.network import SystemNetwork
-from moldau.core.slow_lane import SlowLane
-from moldau.core.timers import LoopTimers
-from moldau.credentials.client.options import ClientSecurity
-from moldau.credentials.tls.options import TlsOptions
-from moldau.metadata.image import BrokerState, Image
-from moldau.peers.broker_peers import BrokerPeers
-from moldau.peers.peers import PeerError
-from moldau.protocol.frames import frame_response, parse_request_header
-from moldau.protocol.messages.api_versions import ApiVersion, ApiVersionsResponse
-from moldau.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
+from moldau.broker.metadata.image import BrokerState, Image
+from moldau.broker.peers.broker_peers import BrokerPeers
+from moldau.broker.peers.peers import PeerError
+from moldau.common.core.network import SystemNetwork
+from moldau.common.core.slow_lane import SlowLane
+from moldau.common.core.timers import LoopTimers
+from moldau.common.credentials.client.options import ClientSecurity
+from moldau.common.credentials.tls.options import TlsOptions
+from moldau.common.protocol.frames import frame_response, parse_request_header
+from moldau.common.protocol.messages.api_versions import ApiVersion, ApiVersionsResponse
+from moldau.common.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
 from moldau.testing.authority import Authority
 
 WAIT_MS = 120_000

@@ -11,25 +11,25 @@ from typing import Any
 
 import pytest
 
-from moldau.core.clock import ManualClock
-from moldau.core.timers import ManualTimers
-from moldau.monitor.round_trip_probe import round_trips
-from moldau.peers.peers import PeerError
-from moldau.peers.round_trip import TOPIC, RoundTrips
-from moldau.protocol.errors import ErrorCode
-from moldau.protocol.messages.fetch import (
+from moldau.broker.monitor.round_trip_probe import round_trips
+from moldau.broker.peers.peers import PeerError
+from moldau.broker.peers.round_trip import TOPIC, RoundTrips
+from moldau.common.core.clock import ManualClock
+from moldau.common.core.timers import ManualTimers
+from moldau.common.protocol.errors import ErrorCode
+from moldau.common.protocol.messages.fetch import (
     FetchableTopicResponse,
     FetchRequest,
     FetchResponse,
     PartitionData,
 )
-from moldau.protocol.messages.produce import (
+from moldau.common.protocol.messages.produce import (
     PartitionProduceResponse,
     ProduceRequest,
     ProduceResponse,
     TopicProduceResponse,
 )
-from moldau.records.batch import place
+from moldau.common.records.batch import place
 
 INTERVAL_MS = 1000
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from moldau.protocol.messages.coordinator_records import (
+from moldau.common.protocol.messages.coordinator_records import (
     ClassicMemberMetadata,
     ClassicProtocol,
     ConsumerGroupCurrentMemberAssignmentKey,
@@ -29,7 +29,7 @@ from moldau.protocol.messages.coordinator_records import (
     TopicPartition,
     TopicPartitions,
 )
-from moldau.protocol.messages.transaction_records import (
+from moldau.common.protocol.messages.transaction_records import (
     PartitionsSchema,
     TransactionLogKey,
     TransactionLogValue,

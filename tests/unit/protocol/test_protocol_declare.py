@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from moldau.protocol.declare import (
+from moldau.common.protocol.declare import (
     ZERO_UUID,
     Int16,
     Int32,
@@ -25,7 +25,7 @@ from moldau.protocol.declare import (
     struct,
     tagged,
 )
-from moldau.protocol.wire import MalformedMessage
+from moldau.common.protocol.wire import MalformedMessage
 
 
 @message(key=99, versions=(0, 4), flexible_from=3)
@@ -205,9 +205,10 @@ def test_request_and_response_belong_together():
 def test_declaring_compiles_nothing():
     """A broker imports all messages when it starts, and must pay for no more than it uses."""
     code = (
-        "import importlib, pkgutil, sys, moldau.protocol.messages as m\n"
+        "import importlib, pkgutil, sys, moldau.common.protocol.messages as m\n"
         "for i in pkgutil.iter_modules(m.__path__): importlib.import_module(f'{m.__name__}.{i.name}')\n"
-        "print([n for n in sys.modules if n in ('moldau.protocol.compiler', 'moldau.protocol.schema')])"
+        "late = {f'moldau.common.protocol.{name}' for name in ('compiler', 'schema')}\n"
+        "print([n for n in sys.modules if n in late])"
     )
     assert (
         subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout

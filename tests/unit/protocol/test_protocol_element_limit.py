@@ -7,17 +7,19 @@ from typing import Any
 
 import pytest
 
-import moldau.protocol.messages
-from moldau.protocol.declare import Message, Struct
-from moldau.protocol.schema import Array, Nested, columns
-from moldau.protocol.wire import MalformedMessage
+import moldau.common.protocol.messages
+from moldau.common.protocol.declare import Message, Struct
+from moldau.common.protocol.schema import Array, Nested, columns
+from moldau.common.protocol.wire import MalformedMessage
 
 ELEMENTS_MAX = 128
 ROWS = 5_000  # more than are freed at once
 
 
 def requests() -> Iterator[type[Message]]:
-    for module in pkgutil.iter_modules(moldau.protocol.messages.__path__, "moldau.protocol.messages."):
+    for module in pkgutil.iter_modules(
+        moldau.common.protocol.messages.__path__, "moldau.common.protocol.messages."
+    ):
         importlib.import_module(module.name)
     waiting: list[type] = [Message]
     while waiting:

@@ -6,17 +6,17 @@ import pkgutil
 import pytest
 from kio.schema.errors import ErrorCode as OracleErrorCode
 
-import moldau.protocol.messages
-from moldau.protocol import frames
-from moldau.protocol.declare import Message
-from moldau.protocol.errors import ErrorCode
-from moldau.protocol.frames import RequestHeader, parse_request_header
-from moldau.protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
-from moldau.protocol.wire import MalformedMessage
+import moldau.common.protocol.messages
+from moldau.common.protocol import frames
+from moldau.common.protocol.declare import Message
+from moldau.common.protocol.errors import ErrorCode
+from moldau.common.protocol.frames import RequestHeader, parse_request_header
+from moldau.common.protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
+from moldau.common.protocol.wire import MalformedMessage
 
 
 def requests() -> list[type[Message]]:
-    package = moldau.protocol.messages
+    package = moldau.common.protocol.messages
     for module in pkgutil.iter_modules(package.__path__):
         importlib.import_module(f"{package.__name__}.{module.name}")
     return [

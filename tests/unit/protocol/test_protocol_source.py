@@ -7,16 +7,16 @@ import traceback
 
 import pytest
 
-from moldau.protocol.compiler import (
+from moldau.common.protocol.compiler import (
     decoder_of,
     encoder_of,
     sliced_decoder_of,
     sliced_encoder_of,
 )
-from moldau.protocol.messages.heartbeat import HeartbeatRequest
-from moldau.protocol.wire import MalformedMessage
+from moldau.common.protocol.messages.heartbeat import HeartbeatRequest
+from moldau.common.protocol.wire import MalformedMessage
 
-MESSAGE = "moldau.protocol.messages.heartbeat.HeartbeatRequest"
+MESSAGE = "moldau.common.protocol.messages.heartbeat.HeartbeatRequest"
 
 
 def text_of(failure: BaseException) -> str:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from moldau.protocol.wire import MalformedMessage, read_uvarint, skip_tags, uvarint
+from moldau.common.protocol.wire import MalformedMessage, read_uvarint, skip_tags, uvarint
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import struct
 
 import pytest
 
-from moldau.records.batch import (
+from moldau.common.records.batch import (
     HEADER_BYTES,
     BatchView,
     CorruptBatch,
@@ -16,15 +16,15 @@ from moldau.records.batch import (
     seal,
     stamp_append_time,
 )
-from moldau.records.builder import build_batch, build_simple_batch
-from moldau.records.control import (
+from moldau.common.records.builder import build_batch, build_simple_batch
+from moldau.common.records.control import (
     ControlType,
     EndTransactionMarker,
     build_end_transaction_marker,
     control_type,
     parse_end_transaction_marker,
 )
-from moldau.records.record import Record, decode_varint, encode_varint, records_fill_payload
+from moldau.common.records.record import Record, decode_varint, encode_varint, records_fill_payload
 
 RECORDS = [
     Record(5, 1000, b"key", b"value", [("name", b"x"), ("empty", b""), ("null", None)]),

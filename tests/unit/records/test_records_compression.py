@@ -9,8 +9,8 @@ from collections.abc import Iterator
 import cramjam
 import pytest
 
-from moldau.records import compression
-from moldau.records.compression import (
+from moldau.common.records import compression
+from moldau.common.records.compression import (
     CODEC_NAMES,
     GZIP,
     LZ4,

@@ -1,6 +1,6 @@
 """Control records: what the log relies on."""
 
-from moldau.records.control import (
+from moldau.common.records.control import (
     MARKER_BYTES,
     ControlType,
     EndTransactionMarker,

@@ -7,8 +7,8 @@ import weakref
 import cramjam
 import pytest
 
-from moldau.records import compression
-from moldau.records.compression import (
+from moldau.common.records import compression
+from moldau.common.records.compression import (
     CODEC_NAMES,
     GZIP,
     LZ4,

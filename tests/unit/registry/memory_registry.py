@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from moldau.registry.election.identity import Identity
-from moldau.registry.problems import RegistryProblem
-from moldau.registry.service import RegistryService
-from moldau.registry.settings import parse_registry_settings
-from moldau.registry.state.body import Body
-from moldau.registry.state.state import State
-from moldau.registry.topic.rounds import Decision
+from moldau.services.registry.election.identity import Identity
+from moldau.services.registry.problems import RegistryProblem
+from moldau.services.registry.service import RegistryService
+from moldau.services.registry.settings import parse_registry_settings
+from moldau.services.registry.state.body import Body
+from moldau.services.registry.state.state import State
+from moldau.services.registry.topic.rounds import Decision
 
 
 class MemoryInstance:

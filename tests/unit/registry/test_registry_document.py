@@ -3,16 +3,18 @@
 import re
 from pathlib import Path
 
-from moldau.http.login import LoginFile
-from moldau.http.rights import parse_rights
-from moldau.registry.settings_document import replaced
+from moldau.services.http.login import LoginFile
+from moldau.services.http.rights import parse_rights
+from moldau.services.registry.settings_document import replaced
 
 PAGE = Path(__file__).parents[3] / "docs" / "schema-registry.md"
 
 
 def test_every_setting_is_documented() -> None:
     text = PAGE.read_text(encoding="utf-8")
-    assert replaced(text) == text, "run: python -m moldau.registry.settings_document docs/schema-registry.md"
+    assert replaced(text) == text, (
+        "run: python -m moldau.services.registry.settings_document docs/schema-registry.md"
+    )
 
 
 def test_the_files_it_shows_can_be_read(tmp_path: Path) -> None:

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moldau.registry.election.choice import choose_primary
-from moldau.registry.election.identity import (
+from moldau.services.registry.election.choice import choose_primary
+from moldau.services.registry.election.identity import (
     Assignment,
     Identity,
     encode_assignment,

@@ -9,10 +9,10 @@ import pytest
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from moldau.http.context import SCOPE_KEY, MemoryBudget, RequestContext
-from moldau.registry.forwarding import Interrupted, NotReached
-from moldau.registry.problems import Code, NotPrimary, RegistryProblem
-from moldau.registry.routes.calls import OFFERED, Calls
+from moldau.services.http.context import SCOPE_KEY, MemoryBudget, RequestContext
+from moldau.services.registry.forwarding import Interrupted, NotReached
+from moldau.services.registry.problems import Code, NotPrimary, RegistryProblem
+from moldau.services.registry.routes.calls import OFFERED, Calls
 
 
 class Told:

@@ -11,13 +11,13 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
-from moldau.http.application import Application
-from moldau.http.assembly import server_of
-from moldau.http.server import HttpServer, serving
-from moldau.http.settings import Listener
-from moldau.registry.forwarding import Forwarder
-from moldau.registry.problems import RegistryProblem
-from moldau.registry.settings import RegistrySettings
+from moldau.services.http.application import Application
+from moldau.services.http.assembly import server_of
+from moldau.services.http.server import HttpServer, serving
+from moldau.services.http.settings import Listener
+from moldau.services.registry.forwarding import Forwarder
+from moldau.services.registry.problems import RegistryProblem
+from moldau.services.registry.settings import RegistrySettings
 from moldau.testing.authority import Authority
 
 HERE = Listener("http", "127.0.0.1", 0)
@@ -45,7 +45,7 @@ def through(talk: Callable[[str], Awaitable[Any]], url: str | None = None, **set
                 return await forwarder(url or primary.url, request, await request.body())
 
             def translate(failure: Exception) -> Any:
-                from moldau.http.problems import HttpProblem
+                from moldau.services.http.problems import HttpProblem
 
                 return (
                     HttpProblem(failure.error_code, failure.message)

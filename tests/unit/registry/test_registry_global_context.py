@@ -3,7 +3,7 @@
 import pytest
 from memory_registry import MemoryRegistry, record
 
-from moldau.registry.problems import Code
+from moldau.services.registry.problems import Code
 
 GLOBAL = ":.__GLOBAL:"
 INCOMPATIBLE = int(Code.INCOMPATIBLE)

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from memory_registry import MemoryRegistry, record
 
-from moldau.registry.problems import RegistryProblem
-from moldau.registry.state.state import State
+from moldau.services.registry.problems import RegistryProblem
+from moldau.services.registry.state.state import State
 
 SUBJECTS = st.sampled_from(("a", "b", ":.c:a", ":.c:d"))
 PLACES = st.sampled_from(("", "a", ":.c:", ":.c:a"))

@@ -3,8 +3,8 @@
 import pytest
 from memory_registry import MemoryRegistry
 
-from moldau.registry import parsing
-from moldau.registry.problems import Code
+from moldau.services.registry import parsing
+from moldau.services.registry.problems import Code
 
 
 def test_the_cache_keeps_what_was_used_last_and_nothing_too_heavy() -> None:

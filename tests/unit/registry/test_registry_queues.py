@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from moldau.http.context import CLIENT_IS_GONE
-from moldau.registry.routes.calls import Calls
-from moldau.rest.schema_choice import Schemas
+from moldau.services.http.context import CLIENT_IS_GONE
+from moldau.services.registry.routes.calls import Calls
+from moldau.services.rest.schema_choice import Schemas
 
 
 def calls() -> Calls:

@@ -7,9 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moldau.registry.state.body import Version, make_body
-from moldau.registry.state.document import parse_metadata, parse_rule_set
-from moldau.registry.state.records import (
+from moldau.schemas.schema import Reference
+from moldau.services.registry.state.body import Version, make_body
+from moldau.services.registry.state.document import parse_metadata, parse_rule_set
+from moldau.services.registry.state.records import (
     Key,
     KeyType,
     UnknownRecord,
@@ -20,7 +21,6 @@ from moldau.registry.state.records import (
     parse_value,
     schema_value,
 )
-from moldau.schemas.schema import Reference
 
 KEYS = {
     Key(KeyType.SCHEMA, "orders-value", 3): (

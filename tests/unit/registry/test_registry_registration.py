@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 from memory_registry import MemoryRegistry, record
 
-from moldau.registry.problems import Code
-from moldau.registry.state.body import AVRO, make_body
-from moldau.registry.state.highest_ids import IMPORTED_ID_MAX
-from moldau.registry.state.state import State
-from moldau.registry.topic.writer import TopicWriter
+from moldau.services.registry.problems import Code
+from moldau.services.registry.state.body import AVRO, make_body
+from moldau.services.registry.state.highest_ids import IMPORTED_ID_MAX
+from moldau.services.registry.state.state import State
+from moldau.services.registry.topic.writer import TopicWriter
 
 OPTIONAL = {
     "schema": '{"type":"record","name":"r","fields":[{"name":"a","type":"string"},'

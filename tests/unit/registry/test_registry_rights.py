@@ -8,9 +8,9 @@ import pytest
 from memory_registry import MemoryRegistry, record
 from starlette.requests import Request
 
-from moldau.http.context import Principal
-from moldau.http.rights import Rights, parse_rights
-from moldau.registry.app import registry_application
+from moldau.services.http.context import Principal
+from moldau.services.http.rights import Rights, parse_rights
+from moldau.services.registry.app import registry_application
 
 RIGHTS = """
 ann   read                subject:orders

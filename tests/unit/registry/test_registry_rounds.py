@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moldau.registry.topic.rounds import OPERATIONS_MAX, Decision, Operation, next_round
+from moldau.services.registry.topic.rounds import OPERATIONS_MAX, Decision, Operation, next_round
 
 KEYS = st.one_of(st.none(), st.frozensets(st.sampled_from("abc"), min_size=1, max_size=2))
 

@@ -10,12 +10,12 @@ import pytest
 from starlette.requests import Request
 from starlette.responses import Response
 
-from moldau.http.context import Principal
-from moldau.http.rights import Rights, parse_rights
-from moldau.registry.app import registry_application
-from moldau.registry.problems import NotPrimary, RegistryProblem
-from moldau.registry.service import RegistryService
-from moldau.registry.settings import RegistrySettings
+from moldau.services.http.context import Principal
+from moldau.services.http.rights import Rights, parse_rights
+from moldau.services.registry.app import registry_application
+from moldau.services.registry.problems import NotPrimary, RegistryProblem
+from moldau.services.registry.service import RegistryService
+from moldau.services.registry.settings import RegistrySettings
 
 SUBJECTS = ["orders", "payments", ":.ctx:orders"]
 

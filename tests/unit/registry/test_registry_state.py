@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moldau.registry.state.body import Version, make_body
-from moldau.registry.state.records import Key, KeyType, Record, encode_json, encode_key, schema_value
-from moldau.registry.state.state import State
 from moldau.schemas.schema import Reference
+from moldau.services.registry.state.body import Version, make_body
+from moldau.services.registry.state.records import Key, KeyType, Record, encode_json, encode_key, schema_value
+from moldau.services.registry.state.state import State
 
 Log = list[tuple[bytes, bytes | None]]
 

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from memory_registry import MemoryRegistry
 
-from moldau.registry.operations.registering import is_repeatable
-from moldau.registry.problems import Code
+from moldau.services.registry.operations.registering import is_repeatable
+from moldau.services.registry.problems import Code
 
 TEXT = '{"type":"record","name":"myrecord","fields":[{"name":"f1","type":"string"}]}'
 TAGGED = TEXT[:-1] + ',"confluent:tags":["TAG1","TAG2"]}'

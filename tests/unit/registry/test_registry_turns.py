@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from moldau.http.context import CLIENT_HOST, CLIENT_IS_GONE
-from moldau.registry.routes.calls import Calls
-from moldau.registry.routes.turns import Turns
 from moldau.schemas.compatibility import Level, check
 from moldau.schemas.effort import Abandoned, Work, step, working
 from moldau.schemas.languages import parse
 from moldau.schemas.schema import ParsedSchema, SchemaText, SchemaType, TooComplex
+from moldau.services.http.context import CLIENT_HOST, CLIENT_IS_GONE
+from moldau.services.registry.routes.calls import Calls
+from moldau.services.registry.routes.turns import Turns
 
 
 def calls() -> Calls:

@@ -10,10 +10,9 @@ stands where `at` has put it, in milliseconds.
 
 from collections.abc import Callable
 
-from moldau.metadata.image import NO_LEADER, PartitionState
-from moldau.protocol.errors import ErrorCode
-from moldau.replication.role import Role
-from moldau.replication.role_outputs import (
+from moldau.broker.metadata.image import NO_LEADER, PartitionState
+from moldau.broker.replication.role import Role
+from moldau.broker.replication.role_outputs import (
     AskInSync,
     FetchFrom,
     HighWatermark,
@@ -24,6 +23,7 @@ from moldau.replication.role_outputs import (
     TruncateTo,
     WakeFetches,
 )
+from moldau.common.protocol.errors import ErrorCode
 
 LAG_MAX_MS = 1000
 

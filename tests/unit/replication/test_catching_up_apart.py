@@ -4,15 +4,15 @@ import asyncio
 from types import SimpleNamespace
 from typing import Any
 
-from moldau.core.clock import ManualClock
-from moldau.core.slow_lane import SlowLane
-from moldau.core.timers import ManualTimers
-from moldau.peers.call import RawResponse
-from moldau.protocol.messages.fetch import FetchResponse
-from moldau.replication.following.follower_session import FetchLimits
-from moldau.replication.following.leader_fetch import FetchCounts
-from moldau.replication.following.replica_fetcher import ReplicaFetcher
-from moldau.replication.role_outputs import FetchFrom
+from moldau.broker.peers.call import RawResponse
+from moldau.broker.replication.following.follower_session import FetchLimits
+from moldau.broker.replication.following.leader_fetch import FetchCounts
+from moldau.broker.replication.following.replica_fetcher import ReplicaFetcher
+from moldau.broker.replication.role_outputs import FetchFrom
+from moldau.common.core.clock import ManualClock
+from moldau.common.core.slow_lane import SlowLane
+from moldau.common.core.timers import ManualTimers
+from moldau.common.protocol.messages.fetch import FetchResponse
 
 HERE, LEADER = 1, 2
 

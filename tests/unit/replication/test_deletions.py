@@ -4,13 +4,13 @@ import asyncio
 from collections.abc import Callable
 from typing import cast
 
-from moldau.core.clock import ManualClock
-from moldau.core.timers import ManualTimers
-from moldau.metadata.image import PartitionState
-from moldau.protocol.errors import ErrorCode
-from moldau.replication.deletions import Deleted, Deletions
-from moldau.replication.partition import Partition
-from moldau.replication.role import Role
+from moldau.broker.metadata.image import PartitionState
+from moldau.broker.replication.deletions import Deleted, Deletions
+from moldau.broker.replication.partition import Partition
+from moldau.broker.replication.role import Role
+from moldau.common.core.clock import ManualClock
+from moldau.common.core.timers import ManualTimers
+from moldau.common.protocol.errors import ErrorCode
 
 
 class Led:

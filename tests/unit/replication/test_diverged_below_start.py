@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from moldau.core.slow_lane import SlowLane
-from moldau.protocol.messages.fetch import EpochEndOffset, PartitionData
-from moldau.replication.following.followed import Followed
-from moldau.replication.following.leader_fetch import LeaderFetch
-from moldau.replication.role_outputs import FetchFrom
+from moldau.broker.replication.following.followed import Followed
+from moldau.broker.replication.following.leader_fetch import LeaderFetch
+from moldau.broker.replication.role_outputs import FetchFrom
+from moldau.common.core.slow_lane import SlowLane
+from moldau.common.protocol.messages.fetch import EpochEndOffset, PartitionData
 
 LEADER = 2
 

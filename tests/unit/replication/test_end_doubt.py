@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from moldau.replication.end_doubt import EVERY_MS, EndDoubt
+from moldau.broker.replication.end_doubt import EVERY_MS, EndDoubt
 
 AT_28, AT_29 = ("t", 0, 0, 28), ("t", 0, 0, 29)
 

@@ -4,8 +4,8 @@ import random
 
 import pytest
 
-from moldau.protocol.errors import ErrorCode
-from moldau.replication.fetch_session import TARGETS_MAX, FetchSessions, Targets, targets_of, update
+from moldau.broker.replication.fetch_session import TARGETS_MAX, FetchSessions, Targets, targets_of, update
+from moldau.common.protocol.errors import ErrorCode
 
 
 def targets(count: int = 2) -> Targets:

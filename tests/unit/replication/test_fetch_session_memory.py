@@ -6,10 +6,10 @@ import sys
 
 import pytest
 
-from moldau.core.client_state import ClientState
-from moldau.core.clock import ManualClock
-from moldau.protocol.errors import ErrorCode
-from moldau.replication.fetch_session import FetchSessions, Targets, targets_of, update
+from moldau.broker.replication.fetch_session import FetchSessions, Targets, targets_of, update
+from moldau.common.core.client_state import ClientState
+from moldau.common.core.clock import ManualClock
+from moldau.common.protocol.errors import ErrorCode
 
 MB = 1_000_000
 
@@ -89,9 +89,9 @@ def test_all_is_given_back() -> None:
 
 CHILD = """
 import random, resource, sys
-from moldau.core.client_state import ClientState
-from moldau.core.clock import ManualClock
-from moldau.replication.fetch_session import FetchSessions, targets_of
+from moldau.common.core.client_state import ClientState
+from moldau.common.core.clock import ManualClock
+from moldau.broker.replication.fetch_session import FetchSessions, targets_of
 
 def resident():
     with open("/proc/self/statm") as file:

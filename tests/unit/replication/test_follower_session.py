@@ -6,11 +6,11 @@ from typing import Any, cast
 
 import pytest
 
-from moldau.protocol.messages.fetch import FetchRequest, FetchTopic
-from moldau.replication.fetch_session import Targets, targets_of, update
-from moldau.replication.following.followed import Followed
-from moldau.replication.following.follower_session import FetchLimits, FollowerSession
-from moldau.replication.role_outputs import FetchFrom
+from moldau.broker.replication.fetch_session import Targets, targets_of, update
+from moldau.broker.replication.following.followed import Followed
+from moldau.broker.replication.following.follower_session import FetchLimits, FollowerSession
+from moldau.broker.replication.role_outputs import FetchFrom
+from moldau.common.protocol.messages.fetch import FetchRequest, FetchTopic
 
 LIMITS = FetchLimits(500, 1, 1000, 100)
 
@@ -24,7 +24,7 @@ def followed(topic: int, index: int) -> Followed:
 
 
 class Leader:
-    """What a leader keeps of a session (fetch_session.py, handlers/fetch.py)."""
+    """What a leader keeps of a session (fetch_session.py, fetch/fetch.py)."""
 
     def __init__(self) -> None:
         self.targets: Targets = {}

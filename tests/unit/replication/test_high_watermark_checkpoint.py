@@ -6,10 +6,10 @@ from typing import Any, cast
 
 import pytest
 
-from moldau.core.slow_lane import SlowLane
-from moldau.core.timers import Timers
-from moldau.metadata.image import EMPTY_IMAGE
-from moldau.replication.high_watermark_checkpoint import HighWatermarkCheckpoint
+from moldau.broker.metadata.image import EMPTY_IMAGE
+from moldau.broker.replication.high_watermark_checkpoint import HighWatermarkCheckpoint
+from moldau.common.core.slow_lane import SlowLane
+from moldau.common.core.timers import Timers
 
 
 class HeldTimers:

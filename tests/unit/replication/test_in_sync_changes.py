@@ -3,13 +3,13 @@
 import asyncio
 from collections.abc import Sequence
 
-from moldau.controller.decision import DONE, Outcome
-from moldau.controller.partitions import AlterPartition
-from moldau.metadata.image import EMPTY_IMAGE, BrokerState, PartitionState
-from moldau.protocol.errors import ErrorCode
-from moldau.replication.in_sync_changes import LocalInSyncChanges
-from moldau.replication.role import Role
-from moldau.replication.role_outputs import AskInSync
+from moldau.broker.controller.decision import DONE, Outcome
+from moldau.broker.controller.partitions import AlterPartition
+from moldau.broker.metadata.image import EMPTY_IMAGE, BrokerState, PartitionState
+from moldau.broker.replication.in_sync_changes import LocalInSyncChanges
+from moldau.broker.replication.role import Role
+from moldau.broker.replication.role_outputs import AskInSync
+from moldau.common.protocol.errors import ErrorCode
 
 STATE = PartitionState(1, 3, 8, (1, 2), (1,))
 

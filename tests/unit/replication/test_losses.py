@@ -5,17 +5,17 @@ from collections.abc import Callable
 
 import pytest
 
-from moldau.core.clock import ManualClock
-from moldau.core.settings.broker import BrokerSettings
-from moldau.core.settings.topic import TopicSettings
-from moldau.core.simulated_files import SimulatedFiles
-from moldau.core.slow_lane import all_steps
-from moldau.core.timers import ManualTimers
-from moldau.log.log import Log
-from moldau.log.manager import LogManager
-from moldau.metadata.image import BrokerState, Image, PartitionState, TopicState
-from moldau.records.builder import build_simple_batch
-from moldau.replication.losses import Losses, find_losses
+from moldau.broker.log.log import Log
+from moldau.broker.log.manager import LogManager
+from moldau.broker.metadata.image import BrokerState, Image, PartitionState, TopicState
+from moldau.broker.replication.losses import Losses, find_losses
+from moldau.common.core.clock import ManualClock
+from moldau.common.core.slow_lane import all_steps
+from moldau.common.core.timers import ManualTimers
+from moldau.common.records.builder import build_simple_batch
+from moldau.common.settings.broker import BrokerSettings
+from moldau.common.settings.topic import TopicSettings
+from moldau.testing.simulated_files import SimulatedFiles
 
 TOPIC_ID = b"a" * 16
 SETTINGS = TopicSettings()

@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-from moldau.core.settings.topic import TopicSettings
-from moldau.log.append_result import Appended, Refused
-from moldau.metadata.image import PartitionState
-from moldau.protocol.errors import ErrorCode
-from moldau.replication.group_commit import GroupCommit
-from moldau.replication.partition import Partition
-from moldau.replication.shared_parts import SharedParts
-from moldau.replication.topic_stats import TopicStats
-from moldau.replication.waiters import UNKNOWN_BYTES
+from moldau.broker.log.appending.append_result import Appended, Refused
+from moldau.broker.metadata.image import PartitionState
+from moldau.broker.replication.group_commit import GroupCommit
+from moldau.broker.replication.partition import Partition
+from moldau.broker.replication.shared_parts import SharedParts
+from moldau.broker.replication.topic_stats import TopicStats
+from moldau.broker.replication.waiters import UNKNOWN_BYTES
+from moldau.common.protocol.errors import ErrorCode
+from moldau.common.settings.topic import TopicSettings
 
 
 class FakeJob:

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from test_partition_roles import Broker, copied, in_a_loop, state_of, until
 
-from moldau.log.flushing import FsyncJob
-from moldau.protocol.errors import ErrorCode
+from moldau.broker.log.upkeep.flushing import FsyncJob
+from moldau.common.protocol.errors import ErrorCode
 
 
 class Held:

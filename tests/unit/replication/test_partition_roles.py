@@ -12,25 +12,25 @@ from typing import Any
 
 import pytest
 
-from moldau.core.clock import ManualClock
-from moldau.core.settings.broker import BrokerSettings
-from moldau.core.settings.topic import TopicSettings
-from moldau.core.timers import ManualTimers
-from moldau.log.epochs import LeaderEpochs
-from moldau.log.manager import LogManager
-from moldau.log.truncation import CutJob
-from moldau.metadata.changes import ConfigsChanged, PartitionChanged, TopicCreated, replay
-from moldau.metadata.image import EMPTY_IMAGE, BrokerState, Image, PartitionState, ResourceType
-from moldau.protocol.errors import ErrorCode
-from moldau.records.batch import iter_batches
-from moldau.records.builder import build_batch
-from moldau.records.control import ControlType, EndTransactionMarker
-from moldau.records.record import Record
-from moldau.replication.group_commit import GroupCommit
-from moldau.replication.manager import ReplicaManager
-from moldau.replication.partition import CONSUMER, Partition
-from moldau.replication.reading import Read
-from moldau.replication.role_outputs import AskInSync, FetchFrom
+from moldau.broker.log.manager import LogManager
+from moldau.broker.log.state.epochs import LeaderEpochs
+from moldau.broker.log.upkeep.truncation import CutJob
+from moldau.broker.metadata.changes import ConfigsChanged, PartitionChanged, TopicCreated, replay
+from moldau.broker.metadata.image import EMPTY_IMAGE, BrokerState, Image, PartitionState, ResourceType
+from moldau.broker.replication.group_commit import GroupCommit
+from moldau.broker.replication.manager import ReplicaManager
+from moldau.broker.replication.partition import CONSUMER, Partition
+from moldau.broker.replication.reading import Read
+from moldau.broker.replication.role_outputs import AskInSync, FetchFrom
+from moldau.common.core.clock import ManualClock
+from moldau.common.core.timers import ManualTimers
+from moldau.common.protocol.errors import ErrorCode
+from moldau.common.records.batch import iter_batches
+from moldau.common.records.builder import build_batch
+from moldau.common.records.control import ControlType, EndTransactionMarker
+from moldau.common.records.record import Record
+from moldau.common.settings.broker import BrokerSettings
+from moldau.common.settings.topic import TopicSettings
 
 TOPIC_ID = bytes(range(16))
 
@@ -471,7 +471,7 @@ async def test_a_cut_that_cannot_be_forced_to_the_disk_for_a_moment_is_forced_la
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No descriptor was left, say; the follower goes on afterwards."""
-    monkeypatch.setattr("moldau.replication.group_commit._RETRY_SECONDS", 0.0)
+    monkeypatch.setattr("moldau.broker.replication.group_commit._RETRY_SECONDS", 0.0)
     broker = Broker(tmp_path, 1)
     broker.become(state_of(1, 0))
     for text in (b"a", b"b"):

@@ -1,5 +1,5 @@
 """Batches of one producer that arrive while this broker learns that it leads: those that came too early were
-refused, and those behind them must not be told of a gap (log/lost_writes.py).
+refused, and those behind them must not be told of a gap (appending/lost_writes.py).
 
 Seen with librdkafka and a stopped leader: it took a new epoch, and sent again what the old leader had
 written and could not acknowledge any more.
@@ -11,12 +11,12 @@ from pathlib import Path
 
 from test_partition_roles import Broker, batch_of, copied, in_a_loop, state_of
 
-from moldau.log.log import AppendResult
-from moldau.metadata.changes import ConfigsChanged, replay
-from moldau.metadata.image import ResourceType
-from moldau.protocol.errors import ErrorCode
-from moldau.records.builder import build_batch
-from moldau.records.record import Record
+from moldau.broker.log.log import AppendResult
+from moldau.broker.metadata.changes import ConfigsChanged, replay
+from moldau.broker.metadata.image import ResourceType
+from moldau.common.protocol.errors import ErrorCode
+from moldau.common.records.builder import build_batch
+from moldau.common.records.record import Record
 
 
 def numbered(sequence: int) -> memoryview:

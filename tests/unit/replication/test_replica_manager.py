@@ -8,15 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from moldau.coordinator.machine import EndedTransaction, TransactionalRecord
-from moldau.coordinator.markers import Marker
-from moldau.coordinator.result import Producer
-from moldau.core.clock import ManualClock
-from moldau.core.settings.broker import BrokerSettings
-from moldau.core.settings.topic import TopicSettings
-from moldau.core.timers import ManualTimers
-from moldau.log.manager import LogManager
-from moldau.metadata.changes import (
+from moldau.broker.coordinator.machine import EndedTransaction, TransactionalRecord
+from moldau.broker.coordinator.markers import Marker
+from moldau.broker.coordinator.result import Producer
+from moldau.broker.log.manager import LogManager
+from moldau.broker.metadata.changes import (
     BrokerRegistered,
     ConfigsChanged,
     LeadershipRenewed,
@@ -25,11 +21,15 @@ from moldau.metadata.changes import (
     TopicDeleted,
     replay,
 )
-from moldau.metadata.difference import changes_between
-from moldau.metadata.image import EMPTY_IMAGE, Image, PartitionState, ResourceType
-from moldau.protocol.errors import ErrorCode
-from moldau.replication.group_commit import GroupCommit
-from moldau.replication.manager import ReplicaError, ReplicaManager
+from moldau.broker.metadata.difference import changes_between
+from moldau.broker.metadata.image import EMPTY_IMAGE, Image, PartitionState, ResourceType
+from moldau.broker.replication.group_commit import GroupCommit
+from moldau.broker.replication.manager import ReplicaError, ReplicaManager
+from moldau.common.core.clock import ManualClock
+from moldau.common.core.timers import ManualTimers
+from moldau.common.protocol.errors import ErrorCode
+from moldau.common.settings.broker import BrokerSettings
+from moldau.common.settings.topic import TopicSettings
 
 TOPIC_ID = bytes(range(16))
 CREATED = TopicCreated("t", TOPIC_ID, (PartitionState.fresh((1,)),) * 2)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from moldau.replication.replication_quota import UNLIMITED, ReplicationQuota, throttled_here
+from moldau.broker.replication.replication_quota import UNLIMITED, ReplicationQuota, throttled_here
 
 
 class Time:

@@ -9,18 +9,18 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from moldau.core.clock import ManualClock
-from moldau.core.settings.broker import BrokerSettings
-from moldau.core.settings.topic import TopicSettings
-from moldau.core.simulated_files import SimulatedFiles
-from moldau.core.timers import ManualTimers
-from moldau.log.log import Log
-from moldau.log.manager import LogManager
-from moldau.metadata.changes import TopicCreated, replay
-from moldau.metadata.image import EMPTY_IMAGE, PartitionState
-from moldau.records.builder import build_simple_batch
-from moldau.replication.group_commit import GroupCommit
-from moldau.replication.manager import ReplicaManager
+from moldau.broker.log.log import Log
+from moldau.broker.log.manager import LogManager
+from moldau.broker.metadata.changes import TopicCreated, replay
+from moldau.broker.metadata.image import EMPTY_IMAGE, PartitionState
+from moldau.broker.replication.group_commit import GroupCommit
+from moldau.broker.replication.manager import ReplicaManager
+from moldau.common.core.clock import ManualClock
+from moldau.common.core.timers import ManualTimers
+from moldau.common.records.builder import build_simple_batch
+from moldau.common.settings.broker import BrokerSettings
+from moldau.common.settings.topic import TopicSettings
+from moldau.testing.simulated_files import SimulatedFiles
 
 TOPIC_ID = bytes(range(16))
 SETTINGS = TopicSettings(internal_segment_bytes=1200, index_interval_bytes=200)

@@ -3,12 +3,12 @@
 from types import SimpleNamespace
 from typing import Any
 
-from moldau.core.clock import ManualClock
-from moldau.core.timers import ManualTimers
-from moldau.protocol.messages.fetch import FetchTopic
-from moldau.replication.following.follower_session import FetchLimits
-from moldau.replication.following.leader_fetch import LeaderFetch
-from moldau.replication.role_outputs import FetchFrom
+from moldau.broker.replication.following.follower_session import FetchLimits
+from moldau.broker.replication.following.leader_fetch import LeaderFetch
+from moldau.broker.replication.role_outputs import FetchFrom
+from moldau.common.core.clock import ManualClock
+from moldau.common.core.timers import ManualTimers
+from moldau.common.protocol.messages.fetch import FetchTopic
 
 LEADER = 2
 COUNT = 600

@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 import pytest
 
-from moldau.core.clock import ManualClock
-from moldau.core.timers import ManualTimers
-from moldau.replication.ticker import Ticker
+from moldau.broker.replication.ticker import Ticker
+from moldau.common.core.clock import ManualClock
+from moldau.common.core.timers import ManualTimers
 
 
 class Counts:

@@ -6,7 +6,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from moldau.replication.waiting_appends import WaitingAppends
+from moldau.broker.replication.waiting_appends import WaitingAppends
 
 STEPS = st.lists(
     st.one_of(

@@ -11,18 +11,18 @@ from pathlib import Path
 
 import pytest
 
-from moldau.core.clock import ManualClock
-from moldau.core.settings.broker import BrokerSettings
-from moldau.core.settings.topic import TopicSettings
-from moldau.core.slow_lane import SlowLane
-from moldau.core.timers import ManualTimers
-from moldau.log.manager import LogManager
-from moldau.metadata.changes import ConfigsChanged, PartitionsAdded, TopicCreated, TopicDeleted, replay
-from moldau.metadata.image import EMPTY_IMAGE, PartitionState, ResourceType
-from moldau.protocol.errors import ErrorCode
-from moldau.replication.group_commit import GroupCommit
-from moldau.replication.manager import ReplicaManager
-from moldau.replication.partition import Partition
+from moldau.broker.log.manager import LogManager
+from moldau.broker.metadata.changes import ConfigsChanged, PartitionsAdded, TopicCreated, TopicDeleted, replay
+from moldau.broker.metadata.image import EMPTY_IMAGE, PartitionState, ResourceType
+from moldau.broker.replication.group_commit import GroupCommit
+from moldau.broker.replication.manager import ReplicaManager
+from moldau.broker.replication.partition import Partition
+from moldau.common.core.clock import ManualClock
+from moldau.common.core.slow_lane import SlowLane
+from moldau.common.core.timers import ManualTimers
+from moldau.common.protocol.errors import ErrorCode
+from moldau.common.settings.broker import BrokerSettings
+from moldau.common.settings.topic import TopicSettings
 
 FIRST, SECOND = bytes(range(16)), bytes(range(16, 32))
 COUNT = 20

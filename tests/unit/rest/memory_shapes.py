@@ -11,14 +11,14 @@ from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 from typing import Any
 
-from moldau.http.bodies import parse_json, parsed_bytes, text_bytes
-from moldau.rest.byte_budget import ByteBudget
-from moldau.rest.embedded import Format
-from moldau.rest.kafka.reading import AHEAD_BYTES, Reader
-from moldau.rest.v2 import produce, reading
-from moldau.rest.v2.record_pieces import RecordPieces
-from moldau.rest.v3.read_record_json import RecordShower
-from moldau.rest.v3.read_records import _Tail
+from moldau.services.http.bodies import parse_json, parsed_bytes, text_bytes
+from moldau.services.rest.byte_budget import ByteBudget
+from moldau.services.rest.embedded import Format
+from moldau.services.rest.kafka.reading import AHEAD_BYTES, Reader
+from moldau.services.rest.v2 import produce, reading
+from moldau.services.rest.v2.record_pieces import RecordPieces
+from moldau.services.rest.v3.read_record_json import RecordShower
+from moldau.services.rest.v3.read_records import _Tail
 
 MIB = 1024 * 1024
 BODY_BYTES = 8 * MIB

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from moldau.rest.byte_budget import ByteBudget
+from moldau.services.rest.byte_budget import ByteBudget
 
 LONG_SECONDS = 100.0
 

@@ -5,18 +5,18 @@ from pathlib import Path
 
 import pytest
 
-from moldau.http.settings import HttpSettings
-from moldau.rest.openapi.document import document
-from moldau.rest.settings import RestSettings
-from moldau.rest.settings_document import replaced, table
-from moldau.rest.v2.routes import ROUTES
+from moldau.services.http.settings import HttpSettings
+from moldau.services.rest.openapi.document import document
+from moldau.services.rest.settings import RestSettings
+from moldau.services.rest.settings_document import replaced, table
+from moldau.services.rest.v2.routes import ROUTES
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "rest-proxy.md"
 
 
 def test_the_document_is_up_to_date():
     text = DOCUMENT.read_text()
-    assert replaced(text) == text, "run: python -m moldau.rest.settings_document docs/rest-proxy.md"
+    assert replaced(text) == text, "run: python -m moldau.services.rest.settings_document docs/rest-proxy.md"
 
 
 @pytest.mark.parametrize("name", sorted(set(RestSettings.ROWS) - set(HttpSettings.ROWS)))

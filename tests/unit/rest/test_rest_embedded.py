@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moldau.rest.embedded import BadData, Format, format_of, json_text, shown, to_bytes, to_json_text
 from moldau.schemas.schema import SchemaType
+from moldau.services.rest.embedded import BadData, Format, format_of, json_text, shown, to_bytes, to_json_text
 
 JSON_VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(st.characters(codec="utf-8")),

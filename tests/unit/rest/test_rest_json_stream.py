@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moldau.http.problems import HttpProblem
-from moldau.rest.v3.json_stream import JsonSplitter
+from moldau.services.http.problems import HttpProblem
+from moldau.services.rest.v3.json_stream import JsonSplitter
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(),

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from memory_shapes import SHAPES, Endless
 
-from moldau.http.context import MemoryBudget, RequestContext
-from moldau.http.problems import HttpProblem
-from moldau.rest.kafka.reading import _consumed
+from moldau.services.http.context import MemoryBudget, RequestContext
+from moldau.services.http.problems import HttpProblem
+from moldau.services.rest.kafka.reading import _consumed
 
 PROGRAM = Path(__file__).with_name("memory_shapes.py")
 SLACK_BYTES = 8 * 1024 * 1024

@@ -13,12 +13,12 @@ import httpx
 from openapi_spec_validator import OpenAPIV30SpecValidator
 from starlette.applications import Starlette
 
-from moldau.rest.openapi.document import document, served_document
-from moldau.rest.openapi.pages import page_routes
-from moldau.rest.request_limits import ServedOperations
-from moldau.rest.v2.routes import ROUTES
-from moldau.rest.v3.resource_names import resource_name
-from moldau.rest.v3.routes import operations
+from moldau.services.rest.openapi.document import document, served_document
+from moldau.services.rest.openapi.pages import page_routes
+from moldau.services.rest.request_limits import ServedOperations
+from moldau.services.rest.v2.routes import ROUTES
+from moldau.services.rest.v3.resource_names import resource_name
+from moldau.services.rest.v3.routes import operations
 
 
 def get(path: str, accept: str = "*/*") -> httpx.Response:

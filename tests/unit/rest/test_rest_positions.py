@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moldau.http.problems import HttpProblem
-from moldau.rest.v3.packed_positions import packed, unpacked
-from moldau.rest.v3.positions import Start, parse_positions, parse_start, positions_text
-from moldau.rest.v3.produced_record import timestamp_of, timestamp_text
+from moldau.services.http.problems import HttpProblem
+from moldau.services.rest.v3.packed_positions import packed, unpacked
+from moldau.services.rest.v3.positions import Start, parse_positions, parse_start, positions_text
+from moldau.services.rest.v3.produced_record import timestamp_of, timestamp_text
 
 POSITIONS = st.dictionaries(st.integers(0, 2**31 - 1), st.integers(0, 2**63 - 1), min_size=1, max_size=5)
 

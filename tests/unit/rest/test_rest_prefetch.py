@@ -7,7 +7,13 @@ from confluent_kafka import Consumer
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from moldau.rest.v2.prefetch import LEAST_BYTES, MOST_BYTES, PrefetchShares, buffer_settings, with_buffers
+from moldau.services.rest.v2.prefetch import (
+    LEAST_BYTES,
+    MOST_BYTES,
+    PrefetchShares,
+    buffer_settings,
+    with_buffers,
+)
 
 MIB = 1024 * 1024
 

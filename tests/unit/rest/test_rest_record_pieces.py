@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moldau.http.problems import HttpProblem
-from moldau.rest.v2 import record_pieces
-from moldau.rest.v2.record_pieces import RecordPieces
+from moldau.services.http.problems import HttpProblem
+from moldau.services.rest.v2 import record_pieces
+from moldau.services.rest.v2.record_pieces import RecordPieces
 
 VALUES = st.recursive(
     st.none() | st.integers(-(2**80), 2**80) | st.sampled_from(["},{", '"},{"', "\\", "]}", "é", ""]),

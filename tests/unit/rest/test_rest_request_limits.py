@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from moldau.core.settings.rows import SettingError
-from moldau.http.problems import HttpProblem
-from moldau.rest.request_limits import ProduceLimits, Rate, RequestLimits, ServedOperations
-from moldau.rest.settings import RestSettings
+from moldau.common.settings.rows import SettingError
+from moldau.services.http.problems import HttpProblem
+from moldau.services.rest.request_limits import ProduceLimits, Rate, RequestLimits, ServedOperations
+from moldau.services.rest.settings import RestSettings
 
 
 class Clock:

@@ -2,9 +2,9 @@
 
 import pytest
 
-from moldau.core.settings.rows import SettingError
-from moldau.rest.kafka.client_settings import client_settings
-from moldau.rest.settings import RestSettings, Role, rest_configuration
+from moldau.common.settings.rows import SettingError
+from moldau.services.rest.kafka.client_settings import client_settings
+from moldau.services.rest.settings import RestSettings, Role, rest_configuration
 
 
 def test_clients_get_their_own_settings_and_the_common_ones():

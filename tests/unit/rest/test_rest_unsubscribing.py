@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from confluent_kafka import TopicPartition
 
-from moldau.rest.v2 import instance as instance_module
-from moldau.rest.v2.fields import Place
-from moldau.rest.v2.instance import Instance, InstanceConfig, Subscription
+from moldau.services.rest.v2 import instance as instance_module
+from moldau.services.rest.v2.fields import Place
+from moldau.services.rest.v2.instance import Instance, InstanceConfig, Subscription
 
 LIMIT_SECONDS = 60.0
 

@@ -10,14 +10,19 @@ from typing import Any
 import pytest
 from fake_registry import FakeRegistry, guid_of
 
-from moldau.cli.kafka.line_reader import Line
-from moldau.cli.kafka.problems import ToolError
-from moldau.cli.kafka.schema_formatters import SchemaFormatter, SchemaLineReader, class_name, language_of
-from moldau.cli.records.decoding import decoding, require_form
-from moldau.cli.records.encoding import Said, encoders
-from moldau.cli.records.render import compile_renderer
-from moldau.cli.shared.errors import CommandError, UsageError
 from moldau.schemas.wire import pack_guid
+from moldau.tools.commands.records.decoding import decoding, require_form
+from moldau.tools.commands.records.encoding import Said, encoders
+from moldau.tools.commands.records.render import compile_renderer
+from moldau.tools.kafka.formats.line_reader import Line
+from moldau.tools.kafka.formats.schema_formatters import (
+    SchemaFormatter,
+    SchemaLineReader,
+    class_name,
+    language_of,
+)
+from moldau.tools.kafka.problems import ToolError
+from moldau.tools.shared.errors import CommandError, UsageError
 
 SCHEMA = '{"type":"record","name":"A","fields":[{"name":"n","type":"int"}]}'
 FIVE = b"\0\0\0\0\1\x0a"

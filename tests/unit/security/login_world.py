@@ -4,8 +4,12 @@ import random
 from collections.abc import Mapping
 from typing import Any
 
-from moldau.core.clock import ManualClock
-from moldau.credentials.scram import (
+from moldau.broker.security.login.exchange import AboveLogin, Earlier, Failed, Login, Reply
+from moldau.broker.security.login.plain import PlainUsers
+from moldau.broker.security.login.scram import Known, Scram, ScramStore
+from moldau.broker.security.login.steps import Offer
+from moldau.common.core.clock import ManualClock
+from moldau.common.credentials.scram import (
     ScramMechanism,
     base64_text,
     client_proof,
@@ -16,14 +20,13 @@ from moldau.credentials.scram import (
     server_key,
     server_signature,
 )
-from moldau.credentials.scram_credential import ScramCredential
-from moldau.protocol.frames import RequestHeader, frame_request
-from moldau.protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
-from moldau.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
-from moldau.security.login.exchange import AboveLogin, Earlier, Failed, Login, Reply
-from moldau.security.login.plain import PlainUsers
-from moldau.security.login.scram import Known, Scram, ScramStore
-from moldau.security.login.steps import Offer
+from moldau.common.credentials.scram_credential import ScramCredential
+from moldau.common.protocol.frames import RequestHeader, frame_request
+from moldau.common.protocol.messages.sasl_authenticate import (
+    SaslAuthenticateRequest,
+    SaslAuthenticateResponse,
+)
+from moldau.common.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 
 CORRELATION = 77
 

@@ -6,13 +6,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from moldau.core.clock import ManualClock
-from moldau.core.slow_lane import all_steps
-from moldau.core.timers import ManualTimers
-from moldau.protocol.errors import ErrorCode
-from moldau.protocol.operations import Operation, ResourceType
-from moldau.security import audit as module
-from moldau.security.audit import (
+from moldau.broker.security import audit as module
+from moldau.broker.security.audit import (
     FAILED_CHANGES_MAX,
     INTERVAL_MS,
     KINDS_MAX,
@@ -22,6 +17,11 @@ from moldau.security.audit import (
     line_of,
     plain,
 )
+from moldau.common.core.clock import ManualClock
+from moldau.common.core.slow_lane import all_steps
+from moldau.common.core.timers import ManualTimers
+from moldau.common.protocol.errors import ErrorCode
+from moldau.common.protocol.operations import Operation, ResourceType
 
 TOPIC = ResourceType.TOPIC
 ALICE = SimpleNamespace(principal="User:alice", client_host="10.0.0.1", client_id="c", listener="SASL_SSL")

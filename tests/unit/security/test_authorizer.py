@@ -2,13 +2,13 @@
 
 import pytest
 
-from moldau.core.principals import parse_super_users
-from moldau.handlers.session import Session
-from moldau.metadata.acls import Acl
-from moldau.metadata.changes import AclsCreated, AclsDeleted, replay
-from moldau.metadata.image import EMPTY_IMAGE
-from moldau.protocol.operations import Operation, PatternType, Permission, ResourceType
-from moldau.security.authorizer import DECISIONS_MAX, Authorizer
+from moldau.broker.handlers.parts.session import Session
+from moldau.broker.metadata.acls import Acl
+from moldau.broker.metadata.changes import AclsCreated, AclsDeleted, replay
+from moldau.broker.metadata.image import EMPTY_IMAGE
+from moldau.broker.security.authorizer import DECISIONS_MAX, Authorizer
+from moldau.common.core.principals import parse_super_users
+from moldau.common.protocol.operations import Operation, PatternType, Permission, ResourceType
 
 TOPIC = ResourceType.TOPIC
 READ = Acl(TOPIC, "t", PatternType.LITERAL, "User:alice", "*", Operation.READ, Permission.ALLOW)
@@ -110,7 +110,7 @@ def test_another_principal_or_host_has_other_rights():
 
 
 def test_what_is_remembered_is_limited(monkeypatch):
-    monkeypatch.setattr("moldau.security.authorizer.DECISIONS_MAX", 10)
+    monkeypatch.setattr("moldau.broker.security.authorizer.DECISIONS_MAX", 10)
     made = Followed(READ._replace(pattern_type=PatternType.PREFIXED))
     client = session()
     for number in range(100):
@@ -140,7 +140,7 @@ def test_a_failure_refuses(monkeypatch):
         raise RuntimeError("on purpose")
 
     with monkeypatch.context() as patched:
-        patched.setattr("moldau.security.acl_index.AclIndex.add", fail)
+        patched.setattr("moldau.broker.security.acl_index.AclIndex.add", fail)
         with pytest.raises(RuntimeError):
             made.append(AclsCreated((NO_READ,)))
         assert not reads(made.authorizer, client), "the decision before was emptied too"

@@ -11,15 +11,15 @@ from urllib.parse import parse_qs
 import pytest
 from token_issuer import Issuer, claims
 
-from moldau.credentials.client.exchange import exchange_of
-from moldau.credentials.client.jwt_assertion import RETRIEVER
-from moldau.credentials.client.options import client_security
-from moldau.credentials.client.token_retrieval import token_for
-from moldau.credentials.errors import CredentialsError
-from moldau.credentials.jwt.checks import Rules, check_token
-from moldau.credentials.jwt.key_set import read_key_set
-from moldau.credentials.jwt.unsecured import UnsecuredRules, check_unsecured_token
-from moldau.credentials.oauthbearer import INVALID_TOKEN, parse_client_message
+from moldau.common.credentials.client.exchange import exchange_of
+from moldau.common.credentials.client.jwt_assertion import RETRIEVER
+from moldau.common.credentials.client.options import client_security
+from moldau.common.credentials.client.token_retrieval import token_for
+from moldau.common.credentials.errors import CredentialsError
+from moldau.common.credentials.jwt.checks import Rules, check_token
+from moldau.common.credentials.jwt.key_set import read_key_set
+from moldau.common.credentials.jwt.unsecured import UnsecuredRules, check_unsecured_token
+from moldau.common.credentials.oauthbearer import INVALID_TOKEN, parse_client_message
 
 ISSUER = Issuer()
 MODULE = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required"

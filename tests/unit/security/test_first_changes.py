@@ -7,19 +7,19 @@ from pathlib import Path
 
 import pytest
 
-from moldau.cli.kafka import storage
-from moldau.cli.kafka.problems import ToolError
-from moldau.cli.kafka.scram_format import first_changes
-from moldau.controller.controller import Controller
-from moldau.core.files import OsFiles
-from moldau.core.settings.sources import from_texts
-from moldau.credentials.scram import SHA_256, SHA_512, base64_text, credential_of, salted_password
-from moldau.metadata.embedded import EmbeddedStore
-from moldau.metadata.first_changes import FILE_NAME, read_first_changes, remove_first_changes
-from moldau.metadata.image import Image
-from moldau.metadata.levels import LEVEL_MAX
-from moldau.metadata.store import MetadataStoreError
-from moldau.metadata.view import MetadataView
+from moldau.broker.controller.controller import Controller
+from moldau.broker.metadata.embedded import EmbeddedStore
+from moldau.broker.metadata.first_changes import FILE_NAME, read_first_changes, remove_first_changes
+from moldau.broker.metadata.image import Image
+from moldau.broker.metadata.levels import LEVEL_MAX
+from moldau.broker.metadata.store import MetadataStoreError
+from moldau.broker.metadata.view import MetadataView
+from moldau.common.core.files import OsFiles
+from moldau.common.credentials.scram import SHA_256, SHA_512, base64_text, credential_of, salted_password
+from moldau.common.settings.sources import from_texts
+from moldau.tools.kafka.problems import ToolError
+from moldau.tools.kafka.programs import storage
+from moldau.tools.kafka.queries.scram_format import first_changes
 
 SALT = b"0123456789abcdef"
 CLUSTER = "clusterclusterclusterX"

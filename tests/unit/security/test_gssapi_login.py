@@ -4,13 +4,13 @@ import asyncio
 
 import pytest
 
-from moldau.core.waiting import settled
-from moldau.credentials.client.exchange import LoginFailed, exchange_of
-from moldau.credentials.client.options import SaslOptions
-from moldau.credentials.errors import CredentialsError
-from moldau.security.kerberos_names import KerberosNames
-from moldau.security.login.gssapi import Acceptor, Gssapi, KerberosError
-from moldau.security.login.steps import Accepted, Challenge, Refused
+from moldau.broker.security.kerberos_names import KerberosNames
+from moldau.broker.security.login.gssapi import Acceptor, Gssapi, KerberosError
+from moldau.broker.security.login.steps import Accepted, Challenge, Refused
+from moldau.common.core.waiting import settled
+from moldau.common.credentials.client.exchange import LoginFailed, exchange_of
+from moldau.common.credentials.client.options import SaslOptions
+from moldau.common.credentials.errors import CredentialsError
 from moldau.testing.kerberos import REALM, KerberosRealm, missing_programs
 
 gssapi = pytest.importorskip("gssapi", reason="the package gssapi is not installed (moldau[kerberos])")

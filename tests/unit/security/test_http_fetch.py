@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from moldau.credentials.http_fetch import fetch, shown
+from moldau.common.credentials.http_fetch import fetch, shown
 
 PATIENT_SECONDS = 60.0
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from moldau.credentials.jaas import JaasEntry, JaasError, parse_jaas, parse_jaas_file
+from moldau.common.credentials.jaas import JaasEntry, JaasError, parse_jaas, parse_jaas_file
 
 KAFKA = "org.apache.kafka.common.security.plain.PlainLoginModule"
 

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from token_issuer import NOW_MS, NOW_SECONDS, Issuer, claims, encoded, rsa_issuer, secret_issuer, unsigned
 
-from moldau.credentials.jwt.checks import Rules, check_claims, check_token
-from moldau.credentials.jwt.key_set import ALGORITHMS, KeySet, UnreadableKeys, read_key_set
-from moldau.credentials.jwt.refused import TokenRefused, UnknownKey
-from moldau.credentials.jwt.unsecured import UnsecuredRules, check_unsecured_token
+from moldau.common.credentials.jwt.checks import Rules, check_claims, check_token
+from moldau.common.credentials.jwt.key_set import ALGORITHMS, KeySet, UnreadableKeys, read_key_set
+from moldau.common.credentials.jwt.refused import TokenRefused, UnknownKey
+from moldau.common.credentials.jwt.unsecured import UnsecuredRules, check_unsecured_token
 
 RULES = Rules(("kafka",), "https://issuer")
 ISSUER, RSA, SECRET = Issuer(), rsa_issuer(), secret_issuer()

@@ -9,18 +9,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from token_issuer import NOW_MS, Issuer, claims
 
-from moldau.core.clock import ManualClock
-from moldau.core.timers import ManualTimers
-from moldau.credentials.jwt.checks import Rules
-from moldau.credentials.jwt.key_source import FILE_REFRESH_MS_MAX, UNKNOWN_KEY_PAUSE_MS, KeySource
-from moldau.credentials.oauthbearer import (
+from moldau.broker.security.login.oauthbearer import OAuthBearer, signed_tokens
+from moldau.broker.security.login.steps import Accepted, Challenge, Refused
+from moldau.common.core.clock import ManualClock
+from moldau.common.core.timers import ManualTimers
+from moldau.common.credentials.jwt.checks import Rules
+from moldau.common.credentials.jwt.key_source import FILE_REFRESH_MS_MAX, UNKNOWN_KEY_PAUSE_MS, KeySource
+from moldau.common.credentials.oauthbearer import (
     ClientMessage,
     OAuthSyntaxError,
     client_message,
     parse_client_message,
 )
-from moldau.security.login.oauthbearer import OAuthBearer, signed_tokens
-from moldau.security.login.steps import Accepted, Challenge, Refused
 
 REFRESH_MS = 3_600_000
 OLD, NEW = Issuer("old"), Issuer("new")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from moldau.security.kerberos_names import KerberosNames, NoName, RuleError
+from moldau.broker.security.kerberos_names import KerberosNames, NoName, RuleError
 
 
 def user(principal, *rules, realm="OUR.REALM"):

@@ -14,11 +14,11 @@ from login_world import (
     plain,
 )
 
-from moldau.protocol.errors import ErrorCode
-from moldau.protocol.frames import frame_request
-from moldau.protocol.wire import uvarint
-from moldau.security.login.exchange import Earlier, Failed, GoesOn, LoggedIn, LoginError, State
-from moldau.security.login.steps import Accepted, Challenge, Offer, Refused, Step
+from moldau.broker.security.login.exchange import Earlier, Failed, GoesOn, LoggedIn, LoginError, State
+from moldau.broker.security.login.steps import Accepted, Challenge, Offer, Refused, Step
+from moldau.common.protocol.errors import ErrorCode
+from moldau.common.protocol.frames import frame_request
+from moldau.common.protocol.wire import uvarint
 
 METADATA = frame_request(3, 1, 77, "test", b"\0\0\0\0")[4:]
 PRODUCE = frame_request(0, 3, 77, "test", b"")[4:]

@@ -7,18 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from moldau.cli.main import main
-from moldau.core.clock import ManualClock
-from moldau.core.settings.rows import SettingError
-from moldau.core.settings.sources import StaticSettings, load
-from moldau.credentials.errors import CredentialsError
-from moldau.credentials.jaas import JaasEntry, parse_jaas
-from moldau.credentials.login_file import with_client_login
-from moldau.metadata.image import Image
-from moldau.metadata.zookeeper.options import options_of
-from moldau.security.login.login_file import with_login_file
-from moldau.security.login.logins import Logins
-from moldau.security.login.steps import Accepted
+from moldau.broker.metadata.image import Image
+from moldau.broker.metadata.zookeeper.options import options_of
+from moldau.broker.security.login.login_file import with_login_file
+from moldau.broker.security.login.logins import Logins
+from moldau.broker.security.login.steps import Accepted
+from moldau.common.core.clock import ManualClock
+from moldau.common.credentials.errors import CredentialsError
+from moldau.common.credentials.jaas import JaasEntry, parse_jaas
+from moldau.common.credentials.login_file import with_client_login
+from moldau.common.settings.rows import SettingError
+from moldau.common.settings.sources import StaticSettings, load
+from moldau.tools.main import main
 
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
 FILE = f"""

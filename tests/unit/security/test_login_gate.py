@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 from login_world import api_versions, authenticate, authenticate_answer, handshake, plain
 
-from moldau.handlers import load_all
-from moldau.protocol.errors import ErrorCode
-from moldau.protocol.frames import frame_request
-from moldau.security.login.plain import PlainUsers
-from moldau.security.login.steps import Accepted, Challenge, Offer, Refused, Step
-from moldau.server.connection import Connection
-from moldau.server.login_gate import LoginGate
+from moldau.broker.handlers import load_all
+from moldau.broker.security.login.plain import PlainUsers
+from moldau.broker.security.login.steps import Accepted, Challenge, Offer, Refused, Step
+from moldau.broker.server.connection import Connection
+from moldau.broker.server.login_gate import LoginGate
+from moldau.common.protocol.errors import ErrorCode
+from moldau.common.protocol.frames import frame_request
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "server"))
 from server_world import FakeListener, FakeTransport, Script, feed, framed

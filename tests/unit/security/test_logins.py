@@ -5,15 +5,15 @@ import random
 import pytest
 from login_world import plain
 
-from moldau.controller.config_rules import check_broker_configs
-from moldau.controller.decision import Refusal
-from moldau.core.clock import ManualClock
-from moldau.core.settings.broker import BrokerSettings
-from moldau.core.settings.rows import SettingError
-from moldau.core.settings.sources import from_texts
-from moldau.metadata.image import EMPTY_IMAGE
-from moldau.security.login.logins import Logins
-from moldau.security.login.steps import Accepted, Refused
+from moldau.broker.controller.config_rules import check_broker_configs
+from moldau.broker.controller.decision import Refusal
+from moldau.broker.metadata.image import EMPTY_IMAGE
+from moldau.broker.security.login.logins import Logins
+from moldau.broker.security.login.steps import Accepted, Refused
+from moldau.common.core.clock import ManualClock
+from moldau.common.settings.broker import BrokerSettings
+from moldau.common.settings.rows import SettingError
+from moldau.common.settings.sources import from_texts
 
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule required {};"
 ALICE = PLAIN.format('username="broker" password="b" user_alice="one" user_broker="b"')

@@ -4,8 +4,8 @@ import random
 
 import pytest
 
-from moldau.security.login.plain import PlainUsers
-from moldau.security.login.steps import Accepted, Refused
+from moldau.broker.security.login.plain import PlainUsers
+from moldau.broker.security.login.steps import Accepted, Refused
 
 USERS = {"alice": "alice-secret", "ümlaut": "pässwörd", "spa ce": "a b", "": "empty"}
 

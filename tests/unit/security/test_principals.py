@@ -2,7 +2,7 @@
 
 import pytest
 
-from moldau.credentials.principals import MappingError, PrincipalMapping
+from moldau.common.credentials.principals import MappingError, PrincipalMapping
 
 NAME = "CN=Duke,OU=ServiceUsers,O=Org,C=US"
 

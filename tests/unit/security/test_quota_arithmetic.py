@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from moldau.security.quotas.rate import Rate, Windows
-from moldau.security.quotas.token_bucket import TokenBucket
+from moldau.broker.security.quotas.rate import Rate, Windows
+from moldau.broker.security.quotas.token_bucket import TokenBucket
 
 LIMIT = 1000.0
 

@@ -6,9 +6,9 @@ import random
 
 import pytest
 
-from moldau.metadata.changes import ClientQuotasChanged, replay
-from moldau.metadata.image import EMPTY_IMAGE
-from moldau.security.quotas.entities import (
+from moldau.broker.metadata.changes import ClientQuotasChanged, replay
+from moldau.broker.metadata.image import EMPTY_IMAGE
+from moldau.broker.security.quotas.entities import (
     FETCH,
     PRODUCE,
     AddressTable,
@@ -17,9 +17,9 @@ from moldau.security.quotas.entities import (
     ordered,
     user_of,
 )
-from moldau.security.quotas.limits import ClientQuotas
-from moldau.security.quotas.meters import METERS_MAX, NO_LIMIT
-from moldau.security.quotas.rate import Windows
+from moldau.broker.security.quotas.limits import ClientQuotas
+from moldau.broker.security.quotas.meters import METERS_MAX, NO_LIMIT
+from moldau.broker.security.quotas.rate import Windows
 
 
 def entity(**parts):

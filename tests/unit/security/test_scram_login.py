@@ -7,7 +7,9 @@ import pytest
 import scramp
 from login_world import ScramClient, ScramWorld, credential
 
-from moldau.credentials.scram import (
+from moldau.broker.security.login.scram import Known
+from moldau.broker.security.login.steps import Accepted, Challenge, Refused, Step
+from moldau.common.credentials.scram import (
     BY_NAME,
     SHA_256,
     SHA_512,
@@ -16,9 +18,7 @@ from moldau.credentials.scram import (
     base64_text,
     parse_server_first,
 )
-from moldau.credentials.scram_credential import ScramCredential
-from moldau.security.login.scram import Known
-from moldau.security.login.steps import Accepted, Challenge, Refused, Step
+from moldau.common.credentials.scram_credential import ScramCredential
 
 BOTH = pytest.mark.parametrize("mechanism", [SHA_256, SHA_512], ids=lambda each: each.name)
 

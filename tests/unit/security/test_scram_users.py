@@ -9,26 +9,26 @@ from typing import Any
 import pytest
 from login_world import ScramClient, credential
 
-from moldau.controller.scram_users import ScramDeletion, ScramUpsertion, alter_scram_users
-from moldau.core.slow_lane import all_steps
-from moldau.credentials.scram import SHA_256, SHA_512, ScramMechanism, salted_password
-from moldau.handlers import load_all
-from moldau.metadata.changes import replay
-from moldau.metadata.codec import decode_image, encode_image
-from moldau.metadata.image import EMPTY_IMAGE, Image
-from moldau.protocol.errors import ErrorCode
-from moldau.protocol.messages.alter_user_scram_credentials import (
+from moldau.broker.controller.scram_users import ScramDeletion, ScramUpsertion, alter_scram_users
+from moldau.broker.handlers import load_all
+from moldau.broker.metadata.changes import replay
+from moldau.broker.metadata.codec import decode_image, encode_image
+from moldau.broker.metadata.image import EMPTY_IMAGE, Image
+from moldau.broker.security.login.scram import Scram
+from moldau.broker.security.login.scram_store import scram_store
+from moldau.broker.security.login.steps import Accepted, Challenge, Refused, Step
+from moldau.common.core.slow_lane import all_steps
+from moldau.common.credentials.scram import SHA_256, SHA_512, ScramMechanism, salted_password
+from moldau.common.protocol.errors import ErrorCode
+from moldau.common.protocol.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
     ScramCredentialDeletion,
     ScramCredentialUpsertion,
 )
-from moldau.protocol.messages.describe_user_scram_credentials import (
+from moldau.common.protocol.messages.describe_user_scram_credentials import (
     DescribeUserScramCredentialsRequest,
     UserName,
 )
-from moldau.security.login.scram import Scram
-from moldau.security.login.scram_store import scram_store
-from moldau.security.login.steps import Accepted, Challenge, Refused, Step
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "handlers"))
 from admin_world import ask, start
@@ -191,7 +191,7 @@ async def _both_apis(folder: Path) -> None:
 
 def test_without_the_right_each_row_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As in Kafka: the error stands in the response and in a row for each user that was named."""
-    from moldau.handlers import describe_user_scram_credentials as handler
+    from moldau.broker.handlers.apis.security import describe_user_scram_credentials as handler
 
     monkeypatch.setattr(handler, "may_on_cluster", lambda *_: False)
 

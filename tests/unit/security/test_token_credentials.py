@@ -10,25 +10,25 @@ import pytest
 from login_world import ScramClient
 from token_issuer import Issuer, claims, unsigned
 
-from moldau.core.clock import ManualClock
-from moldau.core.files import OsFiles
-from moldau.core.settings.rows import SettingError
-from moldau.core.settings.sources import from_texts
-from moldau.core.timers import ManualTimers
-from moldau.core.waiting import settled
-from moldau.core.workers import inline_pool
-from moldau.credentials.http_fetch import Response
-from moldau.credentials.jwt.key_source import DOCUMENT_BYTES_MAX
-from moldau.credentials.jwt.key_sources import KeySources
-from moldau.credentials.oauthbearer import ClientMessage, client_message
-from moldau.credentials.scram import BY_NAME
-from moldau.metadata.delegation_tokens import DelegationToken
-from moldau.metadata.image import EMPTY_IMAGE
-from moldau.security.login.logins import Logins
-from moldau.security.login.outside import Outside
-from moldau.security.login.steps import Accepted, Challenge, Refused
-from moldau.security.login.token_credentials import TokenCredentials
-from moldau.security.tokens.signing import TokenSigner
+from moldau.broker.metadata.delegation_tokens import DelegationToken
+from moldau.broker.metadata.image import EMPTY_IMAGE
+from moldau.broker.security.login.logins import Logins
+from moldau.broker.security.login.outside import Outside
+from moldau.broker.security.login.steps import Accepted, Challenge, Refused
+from moldau.broker.security.login.token_credentials import TokenCredentials
+from moldau.broker.security.tokens.signing import TokenSigner
+from moldau.common.core.clock import ManualClock
+from moldau.common.core.files import OsFiles
+from moldau.common.core.timers import ManualTimers
+from moldau.common.core.waiting import settled
+from moldau.common.core.workers import inline_pool
+from moldau.common.credentials.http_fetch import Response
+from moldau.common.credentials.jwt.key_source import DOCUMENT_BYTES_MAX
+from moldau.common.credentials.jwt.key_sources import KeySources
+from moldau.common.credentials.oauthbearer import ClientMessage, client_message
+from moldau.common.credentials.scram import BY_NAME
+from moldau.common.settings.rows import SettingError
+from moldau.common.settings.sources import from_texts
 
 HOUR_MS = 3_600_000
 SHA_256 = BY_NAME["SCRAM-SHA-256"]

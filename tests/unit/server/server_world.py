@@ -4,16 +4,16 @@ of answers.
 
 import struct
 
-from moldau.core.clock import ManualClock
-from moldau.core.timers import ManualTimers
-from moldau.handlers.broker import ResponseRoom
-from moldau.handlers.exchange import Slot
-from moldau.server.commit_backlog import CommitBacklog
-from moldau.server.connection import Connection, Parts, PeerError
-from moldau.server.login_counts import LoginCounts
-from moldau.server.request_memory import RequestMemory
-from moldau.server.response_memory import ResponseMemory
-from moldau.server.turns import Turns
+from moldau.broker.handlers.parts.broker import ResponseRoom
+from moldau.broker.handlers.parts.exchange import Slot
+from moldau.broker.server.commit_backlog import CommitBacklog
+from moldau.broker.server.connection import Connection, Parts, PeerError
+from moldau.broker.server.login_counts import LoginCounts
+from moldau.broker.server.request_memory import RequestMemory
+from moldau.broker.server.response_memory import ResponseMemory
+from moldau.broker.server.turns import Turns
+from moldau.common.core.clock import ManualClock
+from moldau.common.core.timers import ManualTimers
 
 
 class FakeTransport:

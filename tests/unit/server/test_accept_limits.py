@@ -2,11 +2,11 @@
 
 import pytest
 
-from moldau.core.clock import ManualClock
-from moldau.core.settings.rows import SettingError
-from moldau.core.settings.sources import from_texts
-from moldau.core.timers import ManualTimers
-from moldau.server.accept_limits import AcceptLimits
+from moldau.broker.server.accept_limits import AcceptLimits
+from moldau.common.core.clock import ManualClock
+from moldau.common.core.timers import ManualTimers
+from moldau.common.settings.rows import SettingError
+from moldau.common.settings.sources import from_texts
 
 
 class FakeListener:

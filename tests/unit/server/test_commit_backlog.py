@@ -3,9 +3,9 @@
 import pytest
 from server_world import FakeListener, Script, feed, framed, start
 
-from moldau.core.clock import ManualClock
-from moldau.server.commit_backlog import SHARE_BYTES, TOTAL_BYTES, CommitBacklog
-from moldau.server.connection import Connection, Parts
+from moldau.broker.server.commit_backlog import SHARE_BYTES, TOTAL_BYTES, CommitBacklog
+from moldau.broker.server.connection import Connection, Parts
+from moldau.common.core.clock import ManualClock
 
 MB = 1 << 20
 

@@ -7,8 +7,8 @@ from collections.abc import Callable
 import pytest
 from server_world import FakeListener, Script, feed, framed, start
 
-from moldau.handlers import exchange
-from moldau.server.connection import Connection, Parts
+from moldau.broker.handlers.parts import exchange
+from moldau.broker.server.connection import Connection, Parts
 
 
 @pytest.mark.parametrize("seed", range(30))

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import pytest
 
-from moldau.server.exposure import exposures
+from moldau.broker.server.exposure import exposures
 
 
 class Listening(NamedTuple):

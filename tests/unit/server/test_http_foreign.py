@@ -2,7 +2,7 @@
 
 import pytest
 
-from moldau.server.other_protocols import recognise
+from moldau.broker.server.other_protocols import recognise
 
 LISTENER, HTTP = "127.0.0.1:9092", "127.0.0.1:9640"
 

@@ -11,22 +11,22 @@ from time import perf_counter
 import pytest
 import uvloop
 
-from moldau.core.clock import SystemClock
-from moldau.core.files import OsFiles
-from moldau.core.network import SystemNetwork
-from moldau.core.settings.rows import SettingError
-from moldau.core.settings.sources import from_texts
-from moldau.core.timers import LoopTimers
-from moldau.core.workers import thread_pool
-from moldau.credentials.tls.contexts import client_context
-from moldau.credentials.tls.handshakes import Handshakes
-from moldau.credentials.tls.options import TlsOptions
-from moldau.monitor.page import Ask, text_page
-from moldau.security.certificates.authority import Authority
-from moldau.server.http import HttpServer
-from moldau.server.http_login import HttpLogins, guarded, users_of
-from moldau.server.http_tls import HttpTls
-from moldau.server.listener_tls import ListenerTls
+from moldau.broker.monitor.page import Ask, text_page
+from moldau.broker.security.certificates.authority import Authority
+from moldau.broker.server.http import HttpServer
+from moldau.broker.server.http_login import HttpLogins, guarded, users_of
+from moldau.broker.server.http_tls import HttpTls
+from moldau.broker.server.listener_tls import ListenerTls
+from moldau.common.core.clock import SystemClock
+from moldau.common.core.files import OsFiles
+from moldau.common.core.network import SystemNetwork
+from moldau.common.core.timers import LoopTimers
+from moldau.common.core.workers import thread_pool
+from moldau.common.credentials.tls.contexts import client_context
+from moldau.common.credentials.tls.handshakes import Handshakes
+from moldau.common.credentials.tls.options import TlsOptions
+from moldau.common.settings.rows import SettingError
+from moldau.common.settings.sources import from_texts
 
 ROUTES = {
     "/health": lambda ask: text_page("fine"),

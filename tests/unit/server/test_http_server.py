@@ -8,10 +8,10 @@ from time import perf_counter
 import pytest
 import uvloop
 
-from moldau.core.clock import SystemClock
-from moldau.core.network import SystemNetwork
-from moldau.monitor.page import Ask, Page, json_page, text_page
-from moldau.server.http import HttpLimits, HttpServer
+from moldau.broker.monitor.page import Ask, Page, json_page, text_page
+from moldau.broker.server.http import HttpLimits, HttpServer
+from moldau.common.core.clock import SystemClock
+from moldau.common.core.network import SystemNetwork
 
 
 def fails(_: Ask) -> Page:
@@ -305,7 +305,7 @@ def test_many_long_pages_are_worked_on_one_at_a_time(monkeypatch: pytest.MonkeyP
         answers = await asyncio.gather(*(get(server, "/counted") for _ in range(10)))
         assert all(status == 200 for status, _, _ in answers)
 
-    monkeypatch.setattr("moldau.server.http._BUSY_SECONDS_MAX", 0.0)  # a piece is a turn's work
+    monkeypatch.setattr("moldau.broker.server.http._BUSY_SECONDS_MAX", 0.0)  # a piece is a turn's work
     served(test)
     assert len(worked) == 200
     assert len(set(worked)) == 200

@@ -4,9 +4,9 @@ import struct
 
 from server_world import FakeListener, feed, start
 
-from moldau.core.client_state import ClientState
-from moldau.server.connection import Connection
-from moldau.server.login_frames import LoginFrames
+from moldau.broker.server.connection import Connection
+from moldau.broker.server.login_frames import LoginFrames
+from moldau.common.core.client_state import ClientState
 
 KB = 1024
 

@@ -6,8 +6,8 @@ import struct
 import pytest
 from server_world import FakeListener, FakeTransport, Script, feed, framed, start
 
-from moldau.server import frame_buffer
-from moldau.server.connection import Connection
+from moldau.broker.server import frame_buffer
+from moldau.broker.server.connection import Connection
 
 MB = 1_000_000
 World = tuple[Connection, FakeTransport, Script, FakeListener]

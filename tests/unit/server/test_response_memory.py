@@ -3,8 +3,8 @@
 import pytest
 from server_world import FakeListener, FakeTransport, Script, feed, framed, start
 
-from moldau.server.connection import Connection
-from moldau.server.response_memory import FETCH_BYTES_MAX, FETCH_BYTES_MIN
+from moldau.broker.server.connection import Connection
+from moldau.broker.server.response_memory import FETCH_BYTES_MAX, FETCH_BYTES_MIN
 
 MB = 1_000_000
 World = tuple[Connection, FakeTransport, Script, FakeListener]

@@ -13,24 +13,24 @@ import pytest
 import uvloop
 from server_world import Script
 
-from moldau.core.client_state import ClientState
-from moldau.core.clock import SystemClock
-from moldau.core.files import OsFiles
-from moldau.core.network import SystemNetwork
-from moldau.core.settings.listeners import listeners as planned
-from moldau.core.settings.rows import SettingError
-from moldau.core.settings.sources import from_texts
-from moldau.core.timers import LoopTimers
-from moldau.core.workers import thread_pool
-from moldau.credentials.tls.contexts import client_context
-from moldau.credentials.tls.handshakes import Handshakes, HandshakeStep
-from moldau.credentials.tls.options import TlsOptions
-from moldau.handlers.broker import ResponseRoom
-from moldau.security.certificates.authority import Authority, Issued
-from moldau.server.connection import Connection, Dispatcher
-from moldau.server.listener import Listener
-from moldau.server.listener_tls import ListenerTls
-from moldau.server.listeners import Listeners
+from moldau.broker.handlers.parts.broker import ResponseRoom
+from moldau.broker.security.certificates.authority import Authority, Issued
+from moldau.broker.server.connection import Connection, Dispatcher
+from moldau.broker.server.listener import Listener
+from moldau.broker.server.listener_tls import ListenerTls
+from moldau.broker.server.listeners import Listeners
+from moldau.common.core.client_state import ClientState
+from moldau.common.core.clock import SystemClock
+from moldau.common.core.files import OsFiles
+from moldau.common.core.network import SystemNetwork
+from moldau.common.core.timers import LoopTimers
+from moldau.common.core.workers import thread_pool
+from moldau.common.credentials.tls.contexts import client_context
+from moldau.common.credentials.tls.handshakes import Handshakes, HandshakeStep
+from moldau.common.credentials.tls.options import TlsOptions
+from moldau.common.settings.listeners import listeners as planned
+from moldau.common.settings.rows import SettingError
+from moldau.common.settings.sources import from_texts
 
 NOW_MS, DAYS = 1_700_000_000_000, 20_000
 

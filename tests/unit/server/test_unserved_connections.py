@@ -8,16 +8,16 @@ from collections.abc import Awaitable, Callable
 import uvloop
 from server_world import Script
 
-from moldau.core.client_state import ClientState
-from moldau.core.clock import SystemClock
-from moldau.core.network import SystemNetwork
-from moldau.core.settings.listeners import listeners as planned
-from moldau.core.settings.sources import from_texts
-from moldau.core.timers import LoopTimers
-from moldau.handlers.broker import ResponseRoom
-from moldau.server.connection import Connection, Dispatcher, Parts
-from moldau.server.listener import Listener
-from moldau.server.listeners import Listeners
+from moldau.broker.handlers.parts.broker import ResponseRoom
+from moldau.broker.server.connection import Connection, Dispatcher, Parts
+from moldau.broker.server.listener import Listener
+from moldau.broker.server.listeners import Listeners
+from moldau.common.core.client_state import ClientState
+from moldau.common.core.clock import SystemClock
+from moldau.common.core.network import SystemNetwork
+from moldau.common.core.timers import LoopTimers
+from moldau.common.settings.listeners import listeners as planned
+from moldau.common.settings.sources import from_texts
 
 LONG = struct.pack(">i", 50_000_000) + bytes(8_000_000)
 

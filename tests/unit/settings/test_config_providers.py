@@ -2,9 +2,9 @@
 
 import pytest
 
-from moldau.core.settings.providers import fill_in, undeclared
-from moldau.core.settings.rows import SettingError
-from moldau.core.settings.sources import load
+from moldau.common.settings.providers import fill_in, undeclared
+from moldau.common.settings.rows import SettingError
+from moldau.common.settings.sources import load
 
 _CLASS = "org.apache.kafka.common.config.provider"
 _ALL = {

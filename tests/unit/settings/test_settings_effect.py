@@ -4,14 +4,14 @@ import re
 
 import pytest
 
-from moldau.core.settings.broker import BrokerSettings
-from moldau.core.settings.group import GroupSettings
-from moldau.core.settings.topic import TopicSettings
+from moldau.common.settings.broker import BrokerSettings
+from moldau.common.settings.group import GroupSettings
+from moldau.common.settings.topic import TopicSettings
 
-NOT_EVIDENCE = ("core/settings/", "metadata/configs.py", "controller/config_rules.py")
+NOT_EVIDENCE = ("common/settings/", "broker/metadata/configs.py", "broker/controller/config_rules.py")
 READ_BY_ITS_NAME = re.compile(
     r"group\.consumer\.(min|max)\.\w+\.\w+\.ms"  # controller/config_rules.py: limits
-    r"|config\.providers"  # core/settings/providers.py
+    r"|config\.providers"  # common/settings/providers.py
     r"|ssl\..*"  # credentials/tls/options.py
     # credentials/client/: how a broker logs in to the others
     r"|sasl\.oauthbearer\.(assertion|client|token|jwt\.retriever)\..*|sasl\.oauthbearer\.scope"
@@ -24,11 +24,11 @@ OF_LATER_PARTS = re.compile(r"transaction\.state\.log\..*")  # what the topic is
 
 @pytest.fixture(scope="module")
 def source(pytestconfig):
-    """The code of the package without the tables, but with core/settings/listeners.py, which reads some."""
+    """The code of the package without the tables, but with common/settings/listeners.py, which reads some."""
     root = pytestconfig.rootpath / "src" / "moldau"
     files = {str(path.relative_to(root)): path for path in sorted(root.rglob("*.py"))}
     text = [path.read_text() for name, path in files.items() if not name.startswith(NOT_EVIDENCE)]
-    return "\n".join([*text, files["core/settings/listeners.py"].read_text()])
+    return "\n".join([*text, files["common/settings/listeners.py"].read_text()])
 
 
 def rows():

@@ -4,13 +4,13 @@ import re
 
 import pytest
 
-from moldau.controller.config_rules import check_broker_configs
-from moldau.controller.decision import Refusal
-from moldau.core.settings.broker import BrokerSettings
-from moldau.core.settings.group import GroupSettings
-from moldau.core.settings.rows import Guard, SettingError
-from moldau.core.settings.sources import from_texts
-from moldau.core.settings.topic import TopicSettings
+from moldau.broker.controller.config_rules import check_broker_configs
+from moldau.broker.controller.decision import Refusal
+from moldau.common.settings.broker import BrokerSettings
+from moldau.common.settings.group import GroupSettings
+from moldau.common.settings.rows import Guard, SettingError
+from moldau.common.settings.sources import from_texts
+from moldau.common.settings.topic import TopicSettings
 
 FOREIGN = [
     ("create.topic.policy.class.name", "com.example.OurPolicy", "module:Class"),

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from moldau.core.ids import ZERO_UUID, random_uuid, uuid_from_text, uuid_to_text
+from moldau.common.core.ids import ZERO_UUID, random_uuid, uuid_from_text, uuid_to_text
 
 
 def test_text_and_back():

@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 import pytest
 
-from moldau.core.settings.broker import BrokerSettings
-from moldau.core.settings.group import GroupSettings
-from moldau.core.settings.rows import Kind, Setting
-from moldau.core.settings.topic import TopicSettings
+from moldau.common.settings.broker import BrokerSettings
+from moldau.common.settings.group import GroupSettings
+from moldau.common.settings.rows import Kind, Setting
+from moldau.common.settings.topic import TopicSettings
 
 
 class Known(NamedTuple):

@@ -2,15 +2,15 @@
 
 import pytest
 
-from moldau.controller.config_rules import check_broker_configs
-from moldau.controller.decision import Refusal
-from moldau.core.settings.prefixed import listener_settings, own_texts
-from moldau.core.settings.rows import SettingError
-from moldau.core.settings.sources import StaticSettings, from_texts
-from moldau.metadata.changes import ConfigsChanged, replay
-from moldau.metadata.configs import effective_broker_settings
-from moldau.metadata.describe import Source, describe_broker
-from moldau.metadata.image import EMPTY_IMAGE, ResourceType
+from moldau.broker.controller.config_rules import check_broker_configs
+from moldau.broker.controller.decision import Refusal
+from moldau.broker.metadata.changes import ConfigsChanged, replay
+from moldau.broker.metadata.configs import effective_broker_settings
+from moldau.broker.metadata.describe import Source, describe_broker
+from moldau.broker.metadata.image import EMPTY_IMAGE, ResourceType
+from moldau.common.settings.prefixed import listener_settings, own_texts
+from moldau.common.settings.rows import SettingError
+from moldau.common.settings.sources import StaticSettings, from_texts
 
 TEXTS = {
     "node.id": "1",

@@ -2,10 +2,10 @@
 
 import pytest
 
-from moldau.core.settings.broker import BrokerSettings
-from moldau.core.settings.group import GroupSettings
-from moldau.core.settings.rows import Kind, Scope, SettingError
-from moldau.core.settings.topic import TopicSettings
+from moldau.common.settings.broker import BrokerSettings
+from moldau.common.settings.group import GroupSettings
+from moldau.common.settings.rows import Kind, Scope, SettingError
+from moldau.common.settings.topic import TopicSettings
 
 
 def all_rows():

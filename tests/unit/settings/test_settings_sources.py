@@ -2,12 +2,12 @@
 
 import pytest
 
-from moldau.core.settings import document, sources
-from moldau.core.settings.broker import BrokerSettings
-from moldau.core.settings.listeners import Listener, advertised_listeners, listeners
-from moldau.core.settings.properties import parse_properties
-from moldau.core.settings.rows import SettingError
-from moldau.core.settings.sources import StaticSettings, from_texts, load
+from moldau.common.settings import document, sources
+from moldau.common.settings.broker import BrokerSettings
+from moldau.common.settings.listeners import Listener, advertised_listeners, listeners
+from moldau.common.settings.properties import parse_properties
+from moldau.common.settings.rows import SettingError
+from moldau.common.settings.sources import StaticSettings, from_texts, load
 
 
 def test_property_syntax():
@@ -148,5 +148,5 @@ def test_settings_made_in_code_count_as_set():
 
 def test_the_documentation_is_up_to_date(pytestconfig):
     page = pytestconfig.rootpath / "docs" / "settings.md"
-    remedy = "run: python -m moldau.core.settings.document > docs/settings.md"
+    remedy = "run: python -m moldau.common.settings.document > docs/settings.md"
     assert page.read_text() == document.document(), remedy

@@ -162,7 +162,7 @@ def test_a_log_without_use_leaves_no_file(log: SparkLog) -> None:
 def test_the_file_is_named_where_it_helps_and_gone_otherwise(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from moldau.cli.streams.run import kept_if_it_fails
+    from moldau.tools.commands.streams.run import kept_if_it_fails
 
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     with pytest.raises(StreamsError, match=r"^no broker$"), kept_if_it_fails("app"):

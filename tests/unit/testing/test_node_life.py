@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from test_node_metadata import node_on
 
-from moldau.core.files import OsFiles
-from moldau.metadata.lock import LOCK_NAME
-from moldau.node import Node
-from moldau.protocol.errors import ErrorCode
+from moldau.broker.metadata.lock import LOCK_NAME
+from moldau.broker.node import Node
+from moldau.common.core.files import OsFiles
+from moldau.common.protocol.errors import ErrorCode
 
 
 def is_free(folder: Path) -> bool:

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from moldau.core.settings.sources import from_texts
-from moldau.metadata.store import NO_BROKER_EPOCH
-from moldau.node import Node
-from moldau.protocol.errors import ErrorCode
+from moldau.broker.metadata.store import NO_BROKER_EPOCH
+from moldau.broker.node import Node
+from moldau.common.protocol.errors import ErrorCode
+from moldau.common.settings.sources import from_texts
 
 
 def node_on(*folders: Path) -> Node:

@@ -11,7 +11,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from moldau.core.settings.rows import SettingError
+from moldau.common.settings.rows import SettingError
 from moldau.testing import Broker
 from moldau.testing.in_process import BrokerDidNotStart
 
@@ -124,7 +124,7 @@ def test_the_session_fixture_gives_one_broker(moldau_session_broker: Broker) -> 
 
 
 def test_installing_moldau_imports_no_broker_into_other_test_suites() -> None:
-    program = "import sys, moldau.testing.plugin; sys.exit('moldau.node' in sys.modules)"
+    program = "import sys, moldau.testing.plugin; sys.exit('moldau.broker.node' in sys.modules)"
     subprocess.run([sys.executable, "-c", program], check=True)
 
 

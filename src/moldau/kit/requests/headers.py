@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from confluent_kafka import Message
 
-from moldau.core.message_headers import message_headers
+from moldau.common.core.message_headers import message_headers
 from moldau.kit.errors import KitError
 
 CORRELATION = "correlation-id"

@@ -18,7 +18,7 @@ import struct
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from moldau.core.crc import crc32c
+from moldau.common.core.crc import crc32c
 
 MAGIC = b"moldspl1"
 MARKER = b"\xf5SpL"

@@ -10,8 +10,8 @@ import json
 import os
 from dataclasses import dataclass
 
-from moldau.core.crc import crc32c
-from moldau.core.files import Files, read_file, write_atomically
+from moldau.common.core.crc import crc32c
+from moldau.common.core.files import Files, read_file, write_atomically
 from moldau.kit.spool.errors import SpoolDamaged
 from moldau.kit.spool.frames import ID_BYTES
 

@@ -12,7 +12,7 @@ import os
 import re
 from dataclasses import dataclass
 
-from moldau.core.files import Files, read_file
+from moldau.common.core.files import Files, read_file
 from moldau.kit.spool import frames
 from moldau.kit.spool.errors import SpoolDamaged
 from moldau.kit.spool.position import Saved

@@ -26,7 +26,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
 
-from moldau.core.files import Files, OsFiles, write_fully
+from moldau.common.core.files import Files, OsFiles, write_fully
 from moldau.kit.spool import frames, position, recovery
 from moldau.kit.spool.errors import SpoolDamaged, SpoolError, SpoolFull, SpoolLocked
 from moldau.kit.spool.position import Saved

@@ -29,7 +29,7 @@ from typing import Any, Literal
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from moldau.core.unreadable import UNREADABLE
+from moldau.common.core.unreadable import UNREADABLE
 from moldau.kit.client_config import client_log, log, sentence, unreadable
 from moldau.kit.errors import KitError
 from moldau.kit.table.snapshot import DamagedSnapshot, Position, Snapshot, read_snapshot, write_snapshot

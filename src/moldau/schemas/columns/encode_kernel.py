@@ -18,7 +18,7 @@ from datetime import date, timedelta
 from enum import IntEnum
 from typing import Any, TypeAlias
 
-from moldau.core.kernels import kernel
+from moldau.common.core.kernels import kernel
 from moldau.schemas.columns.avro_default import long_bytes, varint_bytes
 from moldau.schemas.columns.kernel_protobuf import REPEATED, Presence
 from moldau.schemas.columns.program import Kind, Node

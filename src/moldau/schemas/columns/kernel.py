@@ -16,7 +16,7 @@ import struct
 from collections.abc import Callable
 from typing import Any, Protocol, TypeAlias
 
-from moldau.core.kernels import kernel
+from moldau.common.core.kernels import kernel
 from moldau.schemas.columns.cells import Cells
 from moldau.schemas.columns.program import (
     DEPTH_MAX,

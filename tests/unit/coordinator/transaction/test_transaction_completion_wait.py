@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 from transaction_world import World
 
-from moldau.protocol.errors import ErrorCode
+from moldau.common.protocol.errors import ErrorCode
 
 
 @pytest.fixture

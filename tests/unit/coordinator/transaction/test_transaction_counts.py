@@ -2,7 +2,7 @@
 
 from transaction_world import ID, World
 
-from moldau.protocol.errors import ErrorCode
+from moldau.common.protocol.errors import ErrorCode
 
 
 def test_every_end_is_counted_once_by_how_it_came_about(world: World) -> None:

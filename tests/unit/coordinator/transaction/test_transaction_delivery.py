@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from transaction_world import BEER, World
 
-from moldau.protocol.errors import ErrorCode
+from moldau.common.protocol.errors import ErrorCode
 
 PASSING = (
     ErrorCode.NOT_LEADER_OR_FOLLOWER,

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from transaction_world import ID, World
 
-from moldau.protocol.errors import ErrorCode
+from moldau.common.protocol.errors import ErrorCode
 
 NEW = (5000, 0)
 """A producer that nobody here knows."""

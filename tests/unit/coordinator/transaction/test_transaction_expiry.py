@@ -2,8 +2,8 @@
 
 from transaction_world import ID, World
 
-from moldau.core.clock import ManualClock
-from moldau.protocol.errors import ErrorCode
+from moldau.common.core.clock import ManualClock
+from moldau.common.protocol.errors import ErrorCode
 
 DAY_MS = 86_400_000
 

@@ -3,7 +3,7 @@
 import pytest
 from transaction_world import BEER, ID, World
 
-from moldau.protocol.errors import ErrorCode
+from moldau.common.protocol.errors import ErrorCode
 
 CERTAIN = ErrorCode.KAFKA_STORAGE_ERROR
 """The records are certainly not in the log; the state is taken back."""

@@ -4,10 +4,10 @@ import asyncio
 
 from transaction_world import ID, World
 
-from moldau.coordinator.transaction.metadata import Transaction
-from moldau.coordinator.transaction.records import Record, encode
-from moldau.coordinator.transaction.states import TransactionState
-from moldau.protocol.errors import ErrorCode
+from moldau.broker.coordinator.transaction.metadata import Transaction
+from moldau.broker.coordinator.transaction.records import Record, encode
+from moldau.broker.coordinator.transaction.states import TransactionState
+from moldau.common.protocol.errors import ErrorCode
 
 LAST_EPOCH = 32766
 

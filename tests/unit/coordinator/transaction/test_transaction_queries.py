@@ -5,13 +5,13 @@ from collections import deque
 import pytest
 from transaction_world import World
 
-from moldau.protocol.errors import ErrorCode
-from moldau.protocol.messages.add_partitions_to_txn import (
+from moldau.common.protocol.errors import ErrorCode
+from moldau.common.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnTopic,
     AddPartitionsToTxnTransaction,
 )
-from moldau.protocol.messages.describe_transactions import DescribeTransactionsRequest
+from moldau.common.protocol.messages.describe_transactions import DescribeTransactionsRequest
 
 
 @pytest.fixture

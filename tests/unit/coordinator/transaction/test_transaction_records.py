@@ -2,9 +2,9 @@
 
 import pytest
 
-from moldau.coordinator.transaction.metadata import Transaction
-from moldau.coordinator.transaction.records import Record, decode, encode, value_version
-from moldau.coordinator.transaction.states import TransactionState
+from moldau.broker.coordinator.transaction.metadata import Transaction
+from moldau.broker.coordinator.transaction.records import Record, decode, encode, value_version
+from moldau.broker.coordinator.transaction.states import TransactionState
 
 ONGOING = Transaction(
     transactional_id="till",

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from transaction_world import BEER, ID, TIMEOUT_MS, World
 
-from moldau.protocol.errors import ErrorCode
+from moldau.common.protocol.errors import ErrorCode
 
 
 def test_a_commit_reaches_exactly_its_partitions(world: World) -> None:

@@ -10,8 +10,8 @@ from collections.abc import Callable
 import pytest
 from transaction_world import ID, World
 
-from moldau.coordinator.transaction.states import FOLLOWERS, STATES, TransactionState
-from moldau.protocol.errors import ErrorCode
+from moldau.broker.coordinator.transaction.states import FOLLOWERS, STATES, TransactionState
+from moldau.common.protocol.errors import ErrorCode
 
 Identity = tuple[int, int]
 

@@ -18,21 +18,21 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from pending_append import PendingAppend
 
-from moldau.coordinator.markers import Marker, TopicPartition
-from moldau.coordinator.transaction.metadata import Transaction
-from moldau.coordinator.transaction.service import TransactionCoordinator
-from moldau.coordinator.transaction.shard import TransactionShard
-from moldau.core.clock import ManualClock
-from moldau.core.settings.broker import BrokerSettings
-from moldau.core.timers import ManualTimers
-from moldau.metadata.changes import TopicCreated, TopicDeleted, replay
-from moldau.metadata.image import GROUP_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, Image, PartitionState
-from moldau.protocol.errors import ErrorCode
-from moldau.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
-from moldau.protocol.messages.describe_transactions import DescribeTransactionsRequest
-from moldau.protocol.messages.end_txn import EndTxnRequest
-from moldau.protocol.messages.init_producer_id import InitProducerIdRequest
-from moldau.protocol.messages.list_transactions import ListTransactionsRequest
+from moldau.broker.coordinator.markers import Marker, TopicPartition
+from moldau.broker.coordinator.transaction.metadata import Transaction
+from moldau.broker.coordinator.transaction.service import TransactionCoordinator
+from moldau.broker.coordinator.transaction.shard import TransactionShard
+from moldau.broker.metadata.changes import TopicCreated, TopicDeleted, replay
+from moldau.broker.metadata.image import GROUP_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, Image, PartitionState
+from moldau.common.core.clock import ManualClock
+from moldau.common.core.timers import ManualTimers
+from moldau.common.protocol.errors import ErrorCode
+from moldau.common.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
+from moldau.common.protocol.messages.describe_transactions import DescribeTransactionsRequest
+from moldau.common.protocol.messages.end_txn import EndTxnRequest
+from moldau.common.protocol.messages.init_producer_id import InitProducerIdRequest
+from moldau.common.protocol.messages.list_transactions import ListTransactionsRequest
+from moldau.common.settings.broker import BrokerSettings
 
 ID = "till"
 BEER = (("beer", 0), ("beer", 1))

@@ -9,10 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from moldau.core.simulated_files import SimulatedFiles
-from moldau.log.compaction import rewrite
-from moldau.log.compaction.clean import clean
-from moldau.log.compaction.job import (
+from moldau.broker.log.compaction import rewrite
+from moldau.broker.log.compaction.clean import clean
+from moldau.broker.log.compaction.job import (
     NO_DATA_OFFSET,
     Cancelled,
     CleanJob,
@@ -22,12 +21,13 @@ from moldau.log.compaction.job import (
     Source,
     Uncleanable,
 )
-from moldau.log.index import OffsetIndex, TimeIndex
-from moldau.log.transaction_index import AbortedTransaction, TransactionIndex
-from moldau.records.batch import BatchView, TimestampType, iter_batches, seal
-from moldau.records.builder import build_batch
-from moldau.records.control import ControlType, EndTransactionMarker, build_end_transaction_marker
-from moldau.records.record import Record
+from moldau.broker.log.files.index import OffsetIndex, TimeIndex
+from moldau.broker.log.state.transaction_index import AbortedTransaction, TransactionIndex
+from moldau.common.records.batch import BatchView, TimestampType, iter_batches, seal
+from moldau.common.records.builder import build_batch
+from moldau.common.records.control import ControlType, EndTransactionMarker, build_end_transaction_marker
+from moldau.common.records.record import Record
+from moldau.testing.simulated_files import SimulatedFiles
 
 NOW_MS = 1_700_000_000_000
 DAY_MS = 86_400_000
@@ -565,9 +565,9 @@ def test_a_batch_that_unpacks_to_too_much_fails_the_job_and_names_the_place(
 BOMB = """
 import sys
 from pathlib import Path
-from moldau.core.files import OsFiles
-from moldau.log.compaction.clean import clean
-from moldau.log.compaction.job import CleanJob, Source
+from moldau.common.core.files import OsFiles
+from moldau.broker.log.compaction.clean import clean
+from moldau.broker.log.compaction.job import CleanJob, Source
 
 def peak_kb():
     status = Path("/proc/self/status").read_text()

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from moldau.log.compaction import kernel
-from moldau.log.compaction.offset_map import LATEST
+from moldau.broker.log.compaction import kernel
+from moldau.broker.log.compaction.offset_map import LATEST
 
 pytestmark = pytest.mark.skipif(kernel.compiled is None, reason="the compiled kernel is not installed")
 compiled: Any = kernel.compiled

@@ -5,9 +5,9 @@ import tracemalloc
 
 import pytest
 
-from moldau.log.compaction import kernel
-from moldau.log.compaction.kernel import KeyMap, choose_kernel
-from moldau.log.compaction.offset_map import ABSENT, GONE, LATEST, LATEST_TOMBSTONE
+from moldau.broker.log.compaction import kernel
+from moldau.broker.log.compaction.kernel import KeyMap, choose_kernel
+from moldau.broker.log.compaction.offset_map import ABSENT, GONE, LATEST, LATEST_TOMBSTONE
 
 pytestmark = pytest.mark.usefixtures("compaction_kernel")
 

@@ -16,8 +16,7 @@ from pathlib import Path
 import pytest
 import uvloop
 
-from moldau.core.files import OsFiles
-from moldau.log.compaction.job import (
+from moldau.broker.log.compaction.job import (
     Cancelled,
     CleanError,
     CleaningWorker,
@@ -29,8 +28,8 @@ from moldau.log.compaction.job import (
     Uncleanable,
     WorkerLost,
 )
-from moldau.log.compaction.process import InlineWorker, ProcessWorker
-from moldau.log.compaction.wire import (
+from moldau.broker.log.compaction.process import InlineWorker, ProcessWorker
+from moldau.broker.log.compaction.wire import (
     Unframer,
     failure_from_json,
     failure_to_json,
@@ -38,9 +37,10 @@ from moldau.log.compaction.wire import (
     job_from_json,
     job_to_json,
 )
-from moldau.log.transaction_index import AbortedTransaction
-from moldau.records.builder import build_batch
-from moldau.records.record import Record
+from moldau.broker.log.state.transaction_index import AbortedTransaction
+from moldau.common.core.files import OsFiles
+from moldau.common.records.builder import build_batch
+from moldau.common.records.record import Record
 
 NAME = f"{0:020d}.log"
 
@@ -268,8 +268,8 @@ def test_closing_ends_the_job_and_the_process_at_once(tmp_path: Path) -> None:
 
 BROKER = """
 import asyncio, sys
-from moldau.log.compaction.process import ProcessWorker
-from moldau.log.compaction.wire import job_from_json
+from moldau.broker.log.compaction.process import ProcessWorker
+from moldau.broker.log.compaction.wire import job_from_json
 import json
 async def main():
     worker = ProcessWorker(asyncio.get_running_loop())

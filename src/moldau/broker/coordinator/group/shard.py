@@ -1,0 +1,167 @@
+"""The groups of one partition of `__consumer_offsets`: the state machine in a coordinator shard.
+
+Groups of both protocols live in `groups` under one name space, their offsets in `offsets`. A record changes
+the state through the one function that its key's type names; the table of these functions is put together
+from the parts.
+"""
+
+import random
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from moldau.broker.coordinator.deadlines import Deadlines
+from moldau.broker.coordinator.group.classic_requests import ClassicGroups
+from moldau.broker.coordinator.group.consumer_classic import ClassicMembers
+from moldau.broker.coordinator.group.group import Client, Group
+from moldau.broker.coordinator.group.offsets import Offsets
+from moldau.broker.coordinator.group.removals import Removals
+from moldau.broker.coordinator.group.transactional_offsets import TransactionalOffsets
+from moldau.broker.coordinator.journal import Journal
+from moldau.broker.coordinator.records import Record, decode, encode
+from moldau.broker.coordinator.result import ParkedAnswer, Producer, Result
+from moldau.broker.metadata.image import Image
+from moldau.common.core.client_state import Holdings
+from moldau.common.protocol.errors import ErrorCode
+from moldau.common.protocol.messages.coordinator_records import GroupMetadataKey, OffsetCommitKey
+from moldau.common.protocol.messages.delete_groups import DeletableGroupResult
+from moldau.common.protocol.messages.list_groups import ListedGroup
+from moldau.common.settings.broker import BrokerSettings
+
+Replay = Callable[[Any, Any], None]
+
+
+class ConsumerProtocolGroups(Protocol):
+    """The KIP-848 groups of a shard (group/consumer_service.py)."""
+
+    classic_members: ClassicMembers
+
+    def replays(self) -> dict[type, Replay]: ...
+
+    def heartbeat(self, request: Any, client: Client, now_ms: int) -> Result[Any]: ...
+
+    def describe(self, group_id: str, now_ms: int) -> Any: ...
+
+    def metadata_changed(self, old_image: Image, new_image: Image, now_ms: int) -> Result[None]: ...
+
+
+class GroupShard:
+    """The state of one shard."""
+
+    def __init__(
+        self,
+        *,
+        settings: Callable[[], BrokerSettings],
+        image: Callable[[], Image],
+        random_source: random.Random,
+        consumer_groups: Callable[["GroupShard"], ConsumerProtocolGroups],
+        removals: Removals,
+        held: Holdings | None = None,
+    ) -> None:
+        self.settings = settings
+        self.image = image
+        self.random = random_source
+        self.removals = removals
+        self.held = held or Holdings()
+        self.journal = Journal()
+        self.deadlines = Deadlines()
+        self.groups: dict[str, Group] = self.journal.dict()
+        self.orphans: list[Group] = []
+        self.offsets = Offsets(self)
+        self.transactional = TransactionalOffsets(self)
+        self.classic = ClassicGroups(self)
+        self.consumer = consumer_groups(self)
+        self._replays: dict[type, Replay] = {
+            GroupMetadataKey: self.classic.replay,
+            OffsetCommitKey: self.offsets.replay,
+            **self.consumer.replays(),
+        }
+
+    # What the runtime needs.
+
+    def encode(self, record: Record) -> tuple[bytes, bytes | None]:
+        return encode(record)
+
+    def replay(self, record: Record) -> None:
+        self._replays[type(record.key)](record.key, record.value)
+
+    def load(self, key: bytes, value: bytes) -> None:
+        record = decode(key, value)
+        if record is not None and type(record.key) in self._replays:
+            self.replay(record)
+
+    def replay_pending(self, record: Record, producer: Producer) -> None:
+        self.transactional.replay_pending(record.key, record.value, producer)
+
+    def end_transaction(self, producer_id: int, committed: bool) -> None:
+        self.transactional.end_transaction(producer_id, committed)
+
+    def load_pending(self, producer: Producer, key: bytes, value: bytes | None) -> None:
+        self.transactional.load_pending(producer, key, value)
+
+    def loaded(self, now_ms: int) -> Result[None]:
+        result: Result[None] = Result()
+        for group in list(self.groups.values()):
+            group.loaded(now_ms).add_to(result)
+        return result
+
+    def unloaded(self, error_code: int) -> list[ParkedAnswer]:
+        self.transactional.break_guards()
+        answers = [answer for group in self.groups.values() for answer in group.unloaded(error_code)]
+        self.held.clear()
+        return answers
+
+    def rolled_back(self, error_code: int) -> list[ParkedAnswer]:
+        """Groups whose creation was undone: answers for everyone parked in them."""
+        orphans, self.orphans = self.orphans, []
+        answers = [answer for group in orphans for answer in group.unloaded(error_code)]
+        for group in orphans:
+            classic = self.classic.get(group.group_id)  # the one before, if the name has one again
+            if classic is None:
+                self.held.set(group.group_id, 0)
+            else:
+                classic.count()
+        return answers
+
+    def due(self, key: tuple[str, str, str], now_ms: int) -> Result[None]:
+        group_id, name, member_id = key
+        group = self.groups.get(group_id)
+        return Result() if group is None else group.on_deadline(name, member_id, now_ms)
+
+    # What concerns groups of both protocols.
+
+    def expects_members(self, group_id: str) -> bool:
+        """Whether a member id was given out in an empty group, whose owner is about to join."""
+        group = self.classic.get(group_id)
+        return group is not None and bool(group.membership.pending_joins)
+
+    def list_groups(self, states: frozenset[str], types: frozenset[str]) -> list[ListedGroup]:
+        """All groups in one of `states` and of one of `types` (both in lower case; empty means any)."""
+        return [
+            ListedGroup(
+                group_id=group.group_id,
+                protocol_type=group.protocol_type,
+                group_state=group.state_name(),
+                group_type=group.kind.value,
+            )
+            for group in self.groups.values()
+            if (not states or group.state_name().lower() in states)
+            and (not types or group.kind.value in types)
+        ]
+
+    def delete_group(self, group_id: str) -> Result[DeletableGroupResult]:
+        """Delete an empty group with its offsets."""
+        group = self.groups.get(group_id)
+        error_code = ErrorCode.GROUP_ID_NOT_FOUND if group is None else group.validate_delete()
+        if group is None or error_code:
+            return Result(DeletableGroupResult(group_id=group_id, error_code=error_code))
+        records: list[Any] = [*self.offsets.tombstones(group_id), *group.tombstones()]
+        return Result(DeletableGroupResult(group_id=group_id), records)
+
+    def metadata_changed(
+        self, old_image: Image, new_image: Image, deleted: frozenset[str], now_ms: int
+    ) -> Result[None]:
+        """Topics changed: offsets of those in `deleted` are dropped, consumer groups compute new targets."""
+        result = self.consumer.metadata_changed(old_image, new_image, now_ms)
+        if deleted:
+            result.records += self.offsets.topics_deleted(deleted)
+        return result

@@ -1,0 +1,1 @@
+"""The cluster, its brokers and their log directories."""

@@ -1,0 +1,1 @@
+"""Fetch, and what readers ask about offsets."""

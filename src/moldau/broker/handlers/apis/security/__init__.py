@@ -1,0 +1,1 @@
+"""Logins, ACLs, delegation tokens, SCRAM credentials."""

@@ -1,0 +1,1 @@
+"""Topics and partitions: metadata, changes, elections, reassignments."""

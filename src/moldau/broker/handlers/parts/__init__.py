@@ -1,0 +1,1 @@
+"""What several handlers share: the broker's parts, rights, the table of APIs."""

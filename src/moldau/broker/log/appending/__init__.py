@@ -1,0 +1,1 @@
+"""Batches on their way into a log: checked, given offsets, written."""

@@ -1,0 +1,1 @@
+"""Segments, indexes, checkpoints and log directories."""

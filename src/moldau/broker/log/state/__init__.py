@@ -1,0 +1,1 @@
+"""What a log knows of its batches: producers, leader epochs, transactions."""

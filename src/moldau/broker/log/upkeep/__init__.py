@@ -1,0 +1,1 @@
+"""Work on logs between appends: retention, flushes, removal, truncation."""

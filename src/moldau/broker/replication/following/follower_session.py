@@ -1,0 +1,129 @@
+"""The follower's side of an incremental fetch session (KIP-227): what the leader has been told.
+
+A request names only the partitions whose position changed, and those that are to be left out from now on;
+the leader remembers the rest. When a response is missing or the leader has forgotten the session, everything
+is told again in a full request.
+
+Invariant: `told` is exactly what the leader reads for the request in flight.
+"""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from moldau.broker.replication.following.followed import Followed, Position
+from moldau.common.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
+
+_EPOCH_MAX = (1 << 31) - 1
+_NO_SESSION = -1
+Key = tuple[bytes, int]
+
+
+class FetchLimits(NamedTuple):
+    """What every request asks for: `replica.fetch.*`."""
+
+    wait_ms_max: int
+    bytes_min: int
+    response_bytes_max: int
+    partition_bytes_max: int
+
+
+class FollowerSession:
+    """One session with one leader."""
+
+    def __init__(self, *, incremental: bool = True) -> None:
+        """Not `incremental`: every request is a full one, and the leader keeps nothing."""
+        self._incremental = incremental
+        self._session_id = 0
+        self._epoch = 0
+        self.told: dict[Followed, Position] = {}
+        self._changed: dict[Followed, None] = {}
+        self._forgotten: dict[Key, None] = {}
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to fetch."""
+        return not self.told and not self._changed
+
+    @property
+    def changed_count(self) -> int:
+        """How many partitions the next request must name."""
+        return len(self._changed)
+
+    def asked(self) -> list[Followed]:
+        """Every partition that the next request fetches."""
+        return [*self.told, *(each for each in self._changed if each not in self.told)]
+
+    def ask_for(self, followed: Followed) -> None:
+        """Fetch this partition from its present position on."""
+        self._changed[followed] = None
+        # Named as changed and as forgotten in one request, it would be forgotten.
+        self._forgotten.pop((followed.partition.topic_id, followed.partition.index), None)
+
+    def leave_out(self, followed: Followed) -> None:
+        """Fetch it no more."""
+        self._changed.pop(followed, None)
+        if self.told.pop(followed, None) is not None:
+            self._forgotten[followed.partition.topic_id, followed.partition.index] = None
+
+    def begin_anew(self, everything: Iterable[Followed]) -> None:
+        """What the leader knows is uncertain: the next request is a full one, of `everything`."""
+        self._epoch = 0
+        self.told.clear()
+        self._forgotten.clear()
+        self._changed = dict.fromkeys(everything)
+
+    def request(self, limits: FetchLimits) -> FetchRequest:
+        """The next request; its rows (`rows`) are still to be added."""
+        if not self._incremental:
+            self._changed = dict.fromkeys((*self.told, *self._changed))
+            self._forgotten.clear()
+            self.told.clear()
+        forgotten: dict[bytes, ForgottenTopic] = {}
+        for topic_id, index in self._forgotten:
+            topic = forgotten.get(topic_id)
+            if topic is None:
+                forgotten[topic_id] = topic = ForgottenTopic(topic_id=topic_id)
+            topic.partitions.append(index)
+        self._forgotten = {}
+        return FetchRequest(
+            max_wait_ms=limits.wait_ms_max,
+            min_bytes=limits.bytes_min,
+            max_bytes=limits.response_bytes_max,
+            session_id=self._session_id if self._incremental else 0,
+            session_epoch=self._epoch if self._incremental else _NO_SESSION,
+            forgotten_topics_data=list(forgotten.values()),
+        )
+
+    def take_changed(self) -> list[Followed]:
+        """Those that the request must name; they count as told with `row`."""
+        changed, self._changed = list(self._changed), {}
+        return changed
+
+    def row(self, followed: Followed, topics: dict[bytes, FetchTopic], limits: FetchLimits) -> None:
+        """Add this partition's row."""
+        partition, log = followed.partition, followed.partition.log
+        topic = topics.get(partition.topic_id)
+        if topic is None:
+            topics[partition.topic_id] = topic = FetchTopic(topic_id=partition.topic_id)
+        position = followed.position
+        topic.partitions.append(
+            FetchPartition(
+                partition=partition.index,
+                current_leader_epoch=position.leader_epoch,
+                fetch_offset=position.offset,
+                last_fetched_epoch=log.latest_leader_epoch,
+                log_start_offset=(
+                    log.log_start_offset
+                    if partition.log_start_saved is None
+                    else partition.log_start_saved[0]
+                ),
+                partition_max_bytes=limits.partition_bytes_max,
+            )
+        )
+        self.told[followed] = position
+
+    def answered(self, session_id: int) -> bool:
+        """The leader has answered; whether its session goes on."""
+        self._session_id = session_id
+        self._epoch = 1 if self._epoch == _EPOCH_MAX else self._epoch + 1
+        return session_id != 0 or not self._incremental

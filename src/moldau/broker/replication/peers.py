@@ -1,0 +1,94 @@
+"""The interfaces through which a partition reaches other brokers: the controller (in-sync changes) and
+leaders (follower fetches).
+
+node.py passes the implementations to ReplicaManager.
+
+    InSyncChanges      LocalInSyncChanges (in_sync_changes.py): the controller in this process
+    FollowerFetcher    LateFetcher, which makes a ReplicaFetcher (following/) when there is a leader elsewhere
+    both               NoPeers: a partition alone, in tests
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol
+
+from moldau.broker.replication.role_outputs import AskInSync, FetchFrom
+
+if TYPE_CHECKING:
+    from moldau.broker.metadata.image import Image
+    from moldau.broker.replication.following.replica_fetcher import ReplicaFetcher
+    from moldau.broker.replication.partition import Partition
+
+
+class InSyncChanges(Protocol):
+    """Requests in-sync set changes from the controller (AlterPartition, KIP-497)."""
+
+    def ask(self, partition: "Partition", asked: AskInSync) -> None:
+        """Request the change. The result, or a network error as an error code, goes to
+        `partition.in_sync_change_answered`, never within this call.
+        """
+
+
+class FollowerFetcher(Protocol):
+    """Fetches from leaders on other brokers."""
+
+    def fetch_from(self, partition: "Partition", fetch: FetchFrom) -> None:
+        """Fetch from this leader at this offset, replacing an earlier request of the partition. Batches go to
+        `partition.append_as_follower`, a diverging epoch to `partition.diverged`; results of a replaced
+        request are dropped.
+        """
+
+    def stop(self, partition: "Partition") -> None:
+        """Stop fetching for this partition."""
+
+
+class NoPeers:
+    """A cluster of one: no leader to fetch from, no followers, no in-sync changes.
+
+    A partition may still name other replicas (a data folder of a former cluster); it then waits for its
+    leader.
+    """
+
+    def ask(self, partition: "Partition", asked: AskInSync) -> None:
+        """Ignored: with one broker there is no other member to add or remove."""
+
+    def fetch_from(self, partition: "Partition", fetch: FetchFrom) -> None:
+        """Ignored: no other broker leads."""
+
+    def stop(self, partition: "Partition") -> None:
+        """Ignored: nothing is being fetched."""
+
+
+class LateFetcher:
+    """A `FollowerFetcher` that is imported and made when the first partition has a leader on another broker;
+    a single broker never needs it.
+    """
+
+    def __init__(self, make: "Callable[[], ReplicaFetcher]") -> None:
+        self._make = make
+        self.made: ReplicaFetcher | None = None
+
+    def fetch_from(self, partition: "Partition", fetch: FetchFrom) -> None:
+        """As `FollowerFetcher.fetch_from`."""
+        if self.made is None:
+            self.made = self._make()
+        self.made.fetch_from(partition, fetch)
+
+    def stop(self, partition: "Partition") -> None:
+        """As `FollowerFetcher.stop`."""
+        if self.made is not None:
+            self.made.stop(partition)
+
+    def begin(self) -> None:
+        """This broker is registered: fetch."""
+        if self.made is not None:
+            self.made.begin()
+
+    def follow(self, image: "Image") -> None:
+        """The metadata changed."""
+        if self.made is not None:
+            self.made.follow(image)
+
+    def close(self) -> None:
+        """Fetch nothing more."""
+        if self.made is not None:
+            self.made.close()

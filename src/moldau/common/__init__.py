@@ -1,0 +1,1 @@
+"""What every house stands on: settings, the protocol, records, credentials. It knows nobody."""

@@ -1,0 +1,179 @@
+"""Brokers, topics and partitions: described from metadata, created, enlarged and deleted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from moldau.client.cluster import Cluster
+from moldau.common.protocol.errors import ErrorCode
+from moldau.common.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
+from moldau.common.protocol.messages.create_topics import (
+    CreatableReplicaAssignment,
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+)
+from moldau.common.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from moldau.common.protocol.messages.metadata import MetadataRequestTopic
+from moldau.services.rest.kafka.admin.asking import ask_controller, refresh
+from moldau.services.rest.kafka.admin.configs import SOURCES, Config
+from moldau.services.rest.kafka.problem import KafkaProblem, check
+
+BROKER_DEFAULT = -1
+NO_LEADER = -1
+_NOT_KNOWN = -(2**31)
+_TIMEOUT_MS = 30_000
+
+
+class Broker(NamedTuple):
+    """A broker as it names itself to clients."""
+
+    broker_id: int
+    host: str
+    port: int
+    rack: str | None
+
+
+class ClusterView(NamedTuple):
+    """A cluster: its brokers by id; no controller is -1."""
+
+    cluster_id: str
+    controller_id: int
+    brokers: tuple[Broker, ...]
+
+
+class Partition(NamedTuple):
+    """A partition with the ids of its replicas; no leader is -1."""
+
+    partition_id: int
+    leader: int
+    replicas: tuple[int, ...]
+    in_sync: tuple[int, ...]
+
+
+class Topic(NamedTuple):
+    """A topic; `operations` are the numbers of ACL operations that this client may do, None if not asked."""
+
+    name: str
+    is_internal: bool
+    partitions: tuple[Partition, ...]
+    operations: tuple[int, ...] | None
+
+    @property
+    def replication_factor(self) -> int:
+        """The replicas of its first partition, as Kafka's tools say it."""
+        return len(self.partitions[0].replicas) if self.partitions else 0
+
+
+def describe_cluster(cluster: Cluster) -> ClusterView:
+    """The cluster and its brokers."""
+    answer = refresh(cluster, topics=[])
+    brokers = sorted(Broker(each.node_id, each.host, each.port, each.rack) for each in answer.brokers)
+    return ClusterView(answer.cluster_id or "", answer.controller_id, tuple(brokers))
+
+
+def describe_topics(
+    cluster: Cluster, names: Iterable[str] | None = None, *, operations: bool = False
+) -> list[Topic]:
+    """These topics, all for None, by name. KafkaProblem for one that does not exist or may not be seen."""
+    asked = None if names is None else [MetadataRequestTopic(name=name) for name in names]
+    answer = refresh(cluster, topics=asked, operations=operations)
+    found = []
+    for each in answer.topics:
+        if asked is None and each.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            continue  # deleted meanwhile
+        check(each.error_code)
+        found.append(_topic(each))
+    return sorted(found)
+
+
+def _topic(each: Any) -> Topic:
+    bits = each.topic_authorized_operations
+    return Topic(
+        each.name,
+        each.is_internal,
+        tuple(
+            Partition(part.partition_index, part.leader_id, tuple(part.replica_nodes), tuple(part.isr_nodes))
+            for part in sorted(each.partitions, key=lambda part: part.partition_index)
+        ),
+        None if bits == _NOT_KNOWN else tuple(bit for bit in range(32) if bits >> bit & 1),
+    )
+
+
+class CreatedTopic(NamedTuple):
+    """A topic that was (or would be) created; counts of -1 and no settings if the broker does not tell."""
+
+    partitions: int
+    replication_factor: int
+    configs: tuple[Config, ...] = ()
+
+
+def create_topic(
+    cluster: Cluster,
+    name: str,
+    *,
+    partitions: int = BROKER_DEFAULT,
+    replication_factor: int = BROKER_DEFAULT,
+    assignments: Mapping[int, Sequence[int]] | None = None,
+    configs: Mapping[str, str | None] | None = None,
+    validate_only: bool = False,
+) -> CreatedTopic:
+    """Create a topic, or only check that it could be."""
+    topic = CreatableTopic(
+        name=name,
+        num_partitions=BROKER_DEFAULT if assignments else partitions,
+        replication_factor=BROKER_DEFAULT if assignments else replication_factor,
+        assignments=[
+            CreatableReplicaAssignment(partition_index=index, broker_ids=list(brokers))
+            for index, brokers in (assignments or {}).items()
+        ],
+        configs=[CreatableTopicConfig(name=each, value=value) for each, value in (configs or {}).items()],
+    )
+    request = CreateTopicsRequest(topics=[topic], timeout_ms=_TIMEOUT_MS, validate_only=validate_only)
+    answer = ask_controller(cluster, f"create topic {name}", request, lambda got: _code(got.topics))
+    result = _only(answer.topics, name)
+    check(result.error_code, result.error_message)
+    return CreatedTopic(
+        result.num_partitions,
+        result.replication_factor,
+        tuple(sorted(_created_config(each) for each in result.configs or ())),
+    )
+
+
+def _created_config(each: Any) -> Config:
+    source = SOURCES.get(each.config_source, "UNKNOWN")
+    value = None if each.is_sensitive else each.value
+    return Config(each.name, value, source == "DEFAULT_CONFIG", each.read_only, each.is_sensitive, source, ())
+
+
+def add_partitions(cluster: Cluster, name: str, count: int) -> None:
+    """Enlarge a topic to `count` partitions."""
+    request = CreatePartitionsRequest(
+        topics=[CreatePartitionsTopic(name=name, count=count, assignments=None)], timeout_ms=_TIMEOUT_MS
+    )
+    wanted = f"add partitions to {name}"
+    answer = ask_controller(cluster, wanted, request, lambda got: _code(got.results))
+    result = _only(answer.results, name)
+    check(result.error_code, result.error_message)
+
+
+def delete_topic(cluster: Cluster, name: str) -> None:
+    """Delete a topic."""
+    request = DeleteTopicsRequest(
+        topics=[DeleteTopicState(name=name)], topic_names=[name], timeout_ms=_TIMEOUT_MS
+    )
+    answer = ask_controller(cluster, f"delete topic {name}", request, lambda got: _code(got.responses))
+    result = _only(answer.responses, name)
+    check(result.error_code, result.error_message)
+
+
+def _code(results: Sequence[Any]) -> int:
+    return int(results[0].error_code) if results else 0
+
+
+def _only(results: Sequence[Any], name: str) -> Any:
+    for each in results:
+        if each.name == name:
+            return each
+    raise KafkaProblem(ErrorCode.UNKNOWN_SERVER_ERROR, f"The broker's answer does not name {name}.")

@@ -1,0 +1,1 @@
+"""The `moldau` commands, a folder each; ../app.py has their table."""

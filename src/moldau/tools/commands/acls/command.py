@@ -1,0 +1,463 @@
+"""`moldau acls`: list, add, remove, and explain which rule decides."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from moldau.tools.shared import completion
+from moldau.tools.shared.errors import CommandError, UsageError
+from moldau.tools.shared.options import (
+    DEFAULT_BOOTSTRAP,
+    DEFAULT_TIMEOUT_SECONDS,
+    Bootstrap,
+    ClientSettings,
+    Json,
+    Timeout,
+)
+from moldau.tools.shared.output import note, print_json, print_table
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from moldau.broker.metadata.acls import Acl
+    from moldau.common.protocol.operations import Operation, PatternType, ResourceType
+    from moldau.tools.commands.acls.requests import Ask
+    from moldau.tools.shared.connection import Connection
+
+app = typer.Typer(
+    no_args_is_help=True,
+    help="Show and change who may do what: the cluster's ACLs.",
+    epilog="Try: moldau acls add --principal alice --operation read --topic orders   "
+    "and: moldau acls add --principal alice --consumer --topic orders --group app   "
+    "and: moldau acls explain --principal alice --operation write --topic orders",
+)
+
+USER_RESOURCES_SINCE = 3
+VERSION = 2
+"""Of DescribeAcls, CreateAcls and DeleteAcls; USER_RESOURCES_SINCE where ACLs are about users."""
+
+Principal = Annotated[
+    str | None,
+    typer.Option("--principal", "-p", metavar="TYPE:NAME", help="Whom it is about: alice is User:alice."),
+]
+Principals = Annotated[
+    list[str] | None,
+    typer.Option("--principal", "-p", metavar="TYPE:NAME", help="Whom it is about: alice is User:alice."),
+]
+Operations = Annotated[
+    list[str] | None,
+    typer.Option("--operation", "-o", help="read, write, describe, alter-configs, all ... May be repeated."),
+]
+Topics = Annotated[
+    list[str] | None,
+    typer.Option("--topic", "-t", help="A topic; '*' is all.", autocompletion=completion.topics),
+]
+Groups = Annotated[
+    list[str] | None,
+    typer.Option("--group", "-g", help="A consumer group; '*' is all.", autocompletion=completion.groups),
+]
+TransactionalIds = Annotated[
+    list[str] | None, typer.Option("--transactional-id", help="A transactional id; '*' is all.")
+]
+Tokens = Annotated[
+    list[str] | None, typer.Option("--delegation-token", help="A delegation token's id; '*' is all.")
+]
+Users = Annotated[
+    list[str] | None, typer.Option("--user", help="A principal as a resource, for delegation tokens.")
+]
+Cluster = Annotated[bool, typer.Option("--cluster", help="The cluster.")]
+Prefix = Annotated[bool, typer.Option("--prefix", help="Names are prefixes: all that begin with them.")]
+Hosts = Annotated[
+    list[str] | None,
+    typer.Option("--host", metavar="ADDRESS", help="From where: an address or a network (10.0.0.0/8)."),
+]
+Deny = Annotated[bool, typer.Option("--deny", help="Deny it; a denial outweighs all that allow.")]
+Producer = Annotated[
+    bool, typer.Option("--producer", help="What a producer needs, on topics and transactional ids.")
+]
+Consumer = Annotated[bool, typer.Option("--consumer", help="What a consumer needs, on topics and groups.")]
+
+
+def register(root: typer.Typer) -> None:
+    """Add the command to the application."""
+    root.add_typer(app, name="acls")
+
+
+@app.command("list")
+def list_(
+    principal: Principal = None,
+    topics: Topics = None,
+    groups: Groups = None,
+    transactional_ids: TransactionalIds = None,
+    tokens: Tokens = None,
+    users: Users = None,
+    cluster: Cluster = False,
+    applying: Annotated[
+        bool, typer.Option("--applying", help="Also ACLs of prefixes and of '*' that apply to the names.")
+    ] = False,
+    as_json: Json = False,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    client_settings: ClientSettings = None,
+    timeout: Timeout = DEFAULT_TIMEOUT_SECONDS,
+) -> None:
+    """List ACLs: all, or those of a principal or of resources."""
+    from moldau.common.protocol.operations import PatternType
+    from moldau.tools.commands.acls import requests
+
+    pattern = PatternType.MATCH if applying else PatternType.ANY
+    named = _resources(topics, groups, transactional_ids, tokens, users, cluster)
+    filters = [
+        requests.EVERYTHING._replace(resource_type=kind, resource_name=name, pattern_type=pattern)
+        for kind, name in named
+    ] or [requests.EVERYTHING]
+    ask = _asking(bootstrap, client_settings, timeout)
+    who = None if principal is None else _principal(principal)
+    found: dict[Acl, None] = {}
+    for each in filters:
+        found.update(dict.fromkeys(_told(requests.describe, ask, each._replace(principal=who))))
+    rows = [_row(acl) for acl in sorted(found)]
+    if as_json:
+        print_json(rows)
+        return
+    columns = {
+        "permission": "PERMISSION",
+        "principal": "PRINCIPAL",
+        "operation": "OPERATION",
+        "resource_type": "RESOURCE",
+        "name": "NAME",
+        "pattern": "PATTERN",
+        "host": "HOST",
+    }
+    print_table(rows, columns, empty="no ACLs")
+
+
+@app.command()
+def add(
+    principals: Principals = None,
+    operations: Operations = None,
+    topics: Topics = None,
+    groups: Groups = None,
+    transactional_ids: TransactionalIds = None,
+    tokens: Tokens = None,
+    users: Users = None,
+    cluster: Cluster = False,
+    producer: Producer = False,
+    consumer: Consumer = False,
+    prefix: Prefix = False,
+    hosts: Hosts = None,
+    deny: Deny = False,
+    as_json: Json = False,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    client_settings: ClientSettings = None,
+    timeout: Timeout = DEFAULT_TIMEOUT_SECONDS,
+) -> None:
+    """Allow (or --deny) principals operations on resources."""
+    from moldau.tools.commands.acls import requests
+
+    named = _resources(topics, groups, transactional_ids, tokens, users, cluster)
+    acls = _acls(principals, operations, named, producer, consumer, prefix, hosts, deny)
+    _told(requests.create, _asking(bootstrap, client_settings, timeout), acls)
+    _show("added", acls, as_json)
+
+
+@app.command()
+def remove(
+    principals: Principals = None,
+    operations: Operations = None,
+    topics: Topics = None,
+    groups: Groups = None,
+    transactional_ids: TransactionalIds = None,
+    tokens: Tokens = None,
+    users: Users = None,
+    cluster: Cluster = False,
+    producer: Producer = False,
+    consumer: Consumer = False,
+    prefix: Prefix = False,
+    hosts: Hosts = None,
+    deny: Deny = False,
+    everything: Annotated[
+        bool,
+        typer.Option("--all", help="All ACLs of these principals and resources, whatever they say."),
+    ] = False,
+    as_json: Json = False,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    client_settings: ClientSettings = None,
+    timeout: Timeout = DEFAULT_TIMEOUT_SECONDS,
+) -> None:
+    """Remove ACLs: what `add` with the same options has added; or, with --all, all of principals and
+    resources.
+    """
+    from moldau.broker.security.acl_filter import AclFilter
+    from moldau.common.protocol.operations import PatternType, ResourceType
+    from moldau.tools.commands.acls import requests
+
+    named = _resources(topics, groups, transactional_ids, tokens, users, cluster)
+    if not all(name.strip() for _, name in named) or not all(each.strip() for each in principals or ()):
+        raise UsageError("a name is empty: nothing was removed")
+    if everything:
+        if operations or producer or consumer or hosts or deny or prefix:
+            raise UsageError("--all removes whatever the ACLs say: name only principals and resources")
+        if not (named or principals):
+            raise UsageError("nothing to remove: give --principal, --topic or another resource")
+        places: Sequence[tuple[int, str | None]] = named or [(ResourceType.ANY, None)]
+        filters = [
+            requests.EVERYTHING._replace(
+                resource_type=kind, resource_name=name, pattern_type=PatternType.ANY, principal=who
+            )
+            for kind, name in places
+            for who in ([_principal(each) for each in principals] if principals else [None])
+        ]
+    else:
+        acls = _acls(principals, operations, named, producer, consumer, prefix, hosts, deny)
+        filters = [AclFilter(*acl) for acl in acls]
+    gone = _told(requests.delete, _asking(bootstrap, client_settings, timeout), filters)
+    _show("removed", sorted(gone), as_json)
+    if not gone and not as_json:
+        note("nothing was removed: there is no such ACL; `moldau acls list` shows what there is")
+
+
+@app.command()
+def explain(
+    principal: Annotated[
+        str, typer.Option("--principal", "-p", metavar="TYPE:NAME", help="Who: alice is User:alice.")
+    ],
+    operation: Annotated[str, typer.Option("--operation", "-o", help="read, write, describe ...")],
+    topics: Topics = None,
+    groups: Groups = None,
+    transactional_ids: TransactionalIds = None,
+    tokens: Tokens = None,
+    users: Users = None,
+    cluster: Cluster = False,
+    host: Annotated[
+        str, typer.Option("--host", metavar="ADDRESS", help="From where; it matters for ACLs with hosts.")
+    ] = "",
+    as_json: Json = False,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    client_settings: ClientSettings = None,
+    timeout: Timeout = DEFAULT_TIMEOUT_SECONDS,
+) -> None:
+    """Say whether a principal may do something to a resource, and which rule decides. Exit code 1: it may
+    not.
+    """
+    from moldau.common.protocol.operations import PatternType
+    from moldau.tools.commands.acls import requests
+    from moldau.tools.commands.acls.explanation import Question
+    from moldau.tools.commands.acls.explanation import explain as explained
+    from moldau.tools.shared.connection import Connection
+
+    named = _resources(topics, groups, transactional_ids, tokens, users, cluster)
+    if len(named) != 1:
+        raise UsageError("name one resource: --topic, --group, --transactional-id or --cluster")
+    ((kind, name),) = named
+    question = Question(_principal(principal), host, _operation(operation), kind, name)
+    connection = Connection(bootstrap, client_settings, timeout)
+    wanted = requests.EVERYTHING._replace(
+        resource_type=kind, resource_name=name, pattern_type=PatternType.MATCH
+    )
+    acls = _told(requests.describe, _ask_over(connection), wanted)
+    super_users, allow_everyone = _settings_of(connection)
+    found = explained(question, acls, super_users, allow_everyone=allow_everyone)
+    if as_json:
+        print_json(
+            {
+                "allowed": found.allowed,
+                "rule": found.rule,
+                "deciding": [_row(acl) for acl in found.deciding],
+                "others": [_row(acl) for acl in found.others],
+            }
+        )
+    else:
+        word = "may" if found.allowed else "may not"
+        print(f"{question.principal} {word} {operation.upper()} {kind.name} {name}: {found.rule}.")
+        for acl in found.deciding:
+            print(f"  {_line(acl)}")
+        if found.others:
+            note(f"{len(found.others)} further ACLs apply to {name} and do not decide this:")
+            for acl in found.others:
+                note(f"  {_line(acl)}")
+    if not found.allowed:
+        raise typer.Exit(1)
+
+
+# The command line
+
+
+def _principal(text: str) -> str:
+    return text if ":" in text else f"User:{text}"
+
+
+def _operation(text: str) -> Operation:
+    from moldau.common.protocol.operations import Operation
+
+    found = Operation.__members__.get(text.strip().upper().replace("-", "_"))
+    if found is None or found < Operation.ALL:
+        words = ", ".join(each.name.lower().replace("_", "-") for each in Operation if each >= Operation.ALL)
+        raise UsageError(f"no operation {text!r}: one of {words}")
+    return found
+
+
+def _resources(
+    topics: list[str] | None,
+    groups: list[str] | None,
+    transactional_ids: list[str] | None,
+    tokens: list[str] | None,
+    users: list[str] | None,
+    cluster: bool,
+) -> list[tuple[ResourceType, str]]:
+    from moldau.common.protocol.operations import CLUSTER_NAME, ResourceType
+
+    return [
+        *((ResourceType.TOPIC, name) for name in topics or ()),
+        *((ResourceType.GROUP, name) for name in groups or ()),
+        *((ResourceType.TRANSACTIONAL_ID, name) for name in transactional_ids or ()),
+        *((ResourceType.DELEGATION_TOKEN, name) for name in tokens or ()),
+        *((ResourceType.USER, _principal(name)) for name in users or ()),
+        *([(ResourceType.CLUSTER, CLUSTER_NAME)] if cluster else ()),
+    ]
+
+
+def _acls(
+    principals: list[str] | None,
+    operations: list[str] | None,
+    named: Sequence[tuple[ResourceType, str]],
+    producer: bool,
+    consumer: bool,
+    prefix: bool,
+    hosts: list[str] | None,
+    deny: bool,
+) -> list[Acl]:
+    from moldau.broker.metadata.acls import Acl
+    from moldau.common.protocol.operations import PatternType, Permission, ResourceType
+
+    if not principals:
+        raise UsageError("whom is it about? Give --principal NAME; --principal 'User:*' is everyone")
+    if not named:
+        raise UsageError("which resource? Give --topic, --group, --transactional-id or --cluster")
+    if not (operations or producer or consumer):
+        raise UsageError("what may they do? Give --operation, --producer or --consumer")
+    prefixed = PatternType.PREFIXED if prefix else PatternType.LITERAL
+    acls: dict[Acl, None] = {}
+    for kind, name in named:
+        asked = _operations_on(kind, operations, producer, consumer)
+        pattern: PatternType = PatternType.LITERAL if kind is ResourceType.CLUSTER else prefixed
+        permission = Permission.DENY if deny else Permission.ALLOW
+        for principal in principals:
+            for operation in asked:
+                for host in hosts or ["*"]:
+                    acls[Acl(kind, name, pattern, _principal(principal), host, operation, permission)] = None
+    return list(acls)
+
+
+def _operations_on(
+    kind: ResourceType, operations: list[str] | None, producer: bool, consumer: bool
+) -> list[Operation]:
+    from moldau.common.protocol.operations import OPERATIONS_OF, Operation, ResourceType
+
+    asked = [_operation(each) for each in operations or ()]
+    wrong = [each for each in asked if each not in (Operation.ALL, *OPERATIONS_OF[kind])]
+    if wrong:
+        words = ", ".join(each.name.lower().replace("_", "-") for each in OPERATIONS_OF[kind])
+        raise UsageError(f"there is no {wrong[0].name} on a {kind.name}: use all or one of {words}")
+    if producer:
+        asked += {
+            ResourceType.TOPIC: [Operation.WRITE, Operation.DESCRIBE, Operation.CREATE],
+            ResourceType.TRANSACTIONAL_ID: [Operation.WRITE, Operation.DESCRIBE],
+            ResourceType.CLUSTER: [Operation.IDEMPOTENT_WRITE],
+        }.get(kind, [])
+    if consumer:
+        asked += {
+            ResourceType.TOPIC: [Operation.READ, Operation.DESCRIBE],
+            ResourceType.GROUP: [Operation.READ],
+        }.get(kind, [])
+    return asked
+
+
+# The broker
+
+
+def _asking(bootstrap: str, client_settings: list[str] | None, timeout: float) -> Ask:
+    from moldau.tools.shared.connection import Connection
+
+    return _ask_over(Connection(bootstrap, client_settings, timeout))
+
+
+def _ask_over(connection: Connection) -> Ask:
+    def ask(request: Any) -> Any:
+        rows = getattr(request, "creations", None) or getattr(request, "filters", None) or [request]
+        kinds = {getattr(row, "resource_type", getattr(row, "resource_type_filter", None)) for row in rows}
+        version = USER_RESOURCES_SINCE if kinds & {1, 7} else VERSION
+        return connection.ask(connection.addresses[0], request, version)
+
+    return ask
+
+
+def _told(function: Any, ask: Ask, argument: Any) -> Any:
+    """Call one of requests.py; its refusal becomes a sentence with what to do."""
+    from moldau.common.protocol.errors import ErrorCode
+    from moldau.tools.commands.acls.requests import Refusal
+    from moldau.tools.shared.raw_request import error_words
+
+    try:
+        return function(ask, argument)
+    except Refusal as refused:
+        advices: dict[int, str] = {
+            ErrorCode.SECURITY_DISABLED: "start brokers with authorizer.class.name="
+            "org.apache.kafka.metadata.authorizer.StandardAuthorizer and super.users=User:NAME",
+            ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "log in as a super user, or as a principal with ALTER "
+            "(to see: DESCRIBE) on the cluster, with --command-config or -X",
+        }
+        advice = advices.get(refused.error_code)
+        words = error_words(refused.error_code)
+        if refused.message and refused.message.rstrip(".") not in words:
+            words = f"{refused.message.rstrip('.')} ({words.rpartition('(')[2]}"
+        raise CommandError(f"{words}; {advice}" if advice else words) from None
+
+
+def _settings_of(connection: Connection) -> tuple[Sequence[str], bool]:
+    """super.users, and allow.everyone.if.no.acl.found."""
+    from confluent_kafka.admin import ResourceType
+
+    from moldau.common.core.principals import parse_super_users
+    from moldau.tools.shared.admin import describe_configs
+
+    admin = connection.admin()
+    metadata = admin.list_topics(timeout=connection.timeout_seconds)
+    broker = str(min(metadata.brokers))
+    described = describe_configs(admin, connection, ResourceType.BROKER, [broker])
+    entries = described[broker]
+    users = parse_super_users(entries["super.users"].value or "")
+    return users, entries["allow.everyone.if.no.acl.found"].value == "true"
+
+
+# What is shown
+
+
+def _row(acl: Acl) -> dict[str, Any]:
+    from moldau.broker.security.acl_text import word
+    from moldau.common.protocol.operations import Operation, PatternType, Permission, ResourceType
+
+    return {
+        "permission": word(Permission, acl.permission),
+        "principal": acl.principal,
+        "operation": word(Operation, acl.operation),
+        "resource_type": word(ResourceType, acl.resource_type),
+        "name": acl.resource_name,
+        "pattern": word(PatternType, acl.pattern_type),
+        "host": acl.host,
+    }
+
+
+def _line(acl: Acl) -> str:
+    from moldau.broker.security.acl_text import described
+
+    return described(*acl)
+
+
+def _show(what: str, acls: Sequence[Acl], as_json: bool) -> None:
+    if as_json:
+        print_json({what: [_row(acl) for acl in acls]})
+        return
+    for acl in acls:
+        print(f"{what}: {_line(acl)}")

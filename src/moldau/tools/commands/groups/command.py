@@ -1,0 +1,246 @@
+"""`moldau groups`: list, describe, members, state, delete, delete-offsets, reset-offsets."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from moldau.tools.shared import completion
+from moldau.tools.shared.errors import CommandError
+from moldau.tools.shared.options import (
+    DEFAULT_BOOTSTRAP,
+    DEFAULT_TIMEOUT_SECONDS,
+    Bootstrap,
+    ClientSettings,
+    Json,
+    Timeout,
+    teach,
+)
+from moldau.tools.shared.output import note, print_json, print_table
+
+app = typer.Typer(
+    no_args_is_help=True,
+    help="Show consumer groups, their offsets and lag; reset offsets, delete groups.",
+    epilog="Try: moldau groups describe billing   "
+    "and: moldau groups reset-offsets billing --topic orders --to-datetime 2026-02-14T09:00:00.000",
+)
+
+Groups = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="GROUP",
+        help="Names or regular expressions; default: all.",
+        autocompletion=completion.groups,
+    ),
+]
+States = Annotated[
+    list[str] | None, typer.Option("--state", "-s", help="Only groups in this state (Stable, Empty, ...).")
+]
+Types = Annotated[
+    list[str] | None, typer.Option("--type", "-t", help="Only groups of this type: classic, consumer.")
+]
+
+
+def register(root: typer.Typer) -> None:
+    """Add the command to the application."""
+    from moldau.tools.commands.groups import reset_offsets
+
+    app.command("reset-offsets", help=teach(reset_offsets.HELP))(reset_offsets.reset_offsets)
+    root.add_typer(app, name="groups")
+
+
+@app.command("list")
+def list_(
+    states: States = None,
+    types: Types = None,
+    as_json: Json = False,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    client_settings: ClientSettings = None,
+    timeout: Timeout = DEFAULT_TIMEOUT_SECONDS,
+) -> None:
+    """List groups with their state and type."""
+    from moldau.tools.commands.groups.description import list_groups
+    from moldau.tools.shared.connection import Connection
+
+    rows = [
+        {"group": each.name, "state": each.state, "type": each.kind}
+        for each in list_groups(Connection(bootstrap, client_settings, timeout), states, types)
+    ]
+    if as_json:
+        print_json(rows)
+    else:
+        print_table(rows, {"group": "GROUP", "state": "STATE", "type": "TYPE"}, empty="no groups")
+
+
+@app.command()
+def describe(
+    groups: Groups = None,
+    as_json: Json = False,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    client_settings: ClientSettings = None,
+    timeout: Timeout = DEFAULT_TIMEOUT_SECONDS,
+) -> None:
+    """Show committed offset, log end offset, lag and member of each partition."""
+    from moldau.tools.commands.groups.description import describe_groups, offset_rows
+    from moldau.tools.shared.connection import Connection
+
+    connection = Connection(bootstrap, client_settings, timeout)
+    described = describe_groups(connection, groups)
+    rows = [row for each in described for row in offset_rows(connection, each)]
+    if as_json:
+        print_json(rows)
+        return
+    for each in described:
+        if not each.members:
+            note(f"Consumer group '{each.name}' has no active members.")
+    columns = {
+        "group": "GROUP",
+        "topic": "TOPIC",
+        "partition": "PARTITION",
+        "current_offset": "CURRENT-OFFSET",
+        "log_end_offset": "LOG-END-OFFSET",
+        "lag": "LAG",
+        "consumer_id": "CONSUMER-ID",
+        "host": "HOST",
+        "client_id": "CLIENT-ID",
+    }
+    if any(row["note"] for row in rows):
+        columns["note"] = "NOTE"
+    print_table(rows, columns, empty="no committed offsets and no members")
+
+
+@app.command()
+def members(
+    groups: Groups = None,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show the assigned partitions.")] = False,
+    as_json: Json = False,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    client_settings: ClientSettings = None,
+    timeout: Timeout = DEFAULT_TIMEOUT_SECONDS,
+) -> None:
+    """Show the members of groups and the number of their partitions."""
+    from moldau.tools.commands.groups.description import describe_groups
+    from moldau.tools.shared.connection import Connection
+
+    rows: list[dict[str, Any]] = [
+        {
+            "group": each.name,
+            "consumer_id": member.member_id,
+            "instance_id": member.instance_id,
+            "host": member.host,
+            "client_id": member.client_id,
+            "partitions": len(member.partitions),
+            "assignment": [f"{topic}-{index}" for topic, index in sorted(member.partitions)],
+        }
+        for each in describe_groups(Connection(bootstrap, client_settings, timeout), groups)
+        for member in each.members
+    ]
+    if as_json:
+        print_json(rows)
+        return
+    columns = {"group": "GROUP", "consumer_id": "CONSUMER-ID"}
+    if any(row["instance_id"] for row in rows):
+        columns["instance_id"] = "GROUP-INSTANCE-ID"
+    columns |= {"host": "HOST", "client_id": "CLIENT-ID", "partitions": "#PARTITIONS"}
+    if verbose:
+        columns["assignment"] = "ASSIGNMENT"
+    print_table(rows, columns, empty="no active members")
+
+
+@app.command()
+def state(
+    groups: Groups = None,
+    as_json: Json = False,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    client_settings: ClientSettings = None,
+    timeout: Timeout = DEFAULT_TIMEOUT_SECONDS,
+) -> None:
+    """Show the coordinator, assignor, state and size of groups."""
+    from moldau.tools.commands.groups.description import describe_groups
+    from moldau.tools.shared.connection import Connection
+
+    rows = [
+        {
+            "group": each.name,
+            "coordinator": each.coordinator,
+            "assignor": each.assignor,
+            "state": each.state,
+            "members": len(each.members),
+        }
+        for each in describe_groups(Connection(bootstrap, client_settings, timeout), groups)
+    ]
+    if as_json:
+        print_json(rows)
+        return
+    columns = {
+        "group": "GROUP",
+        "coordinator": "COORDINATOR (ID)",
+        "assignor": "ASSIGNMENT-STRATEGY",
+        "state": "STATE",
+        "members": "#MEMBERS",
+    }
+    print_table(rows, columns, empty="no groups")
+
+
+@app.command()
+def delete(
+    groups: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="GROUP", help="Names, or regular expressions with -r.", autocompletion=completion.groups
+        ),
+    ],
+    regex: Annotated[bool, typer.Option("--regex", "-r", help="The names are regular expressions.")] = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", "-y", help="Do not ask before deleting what a regex matched.")
+    ] = False,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    client_settings: ClientSettings = None,
+    timeout: Timeout = DEFAULT_TIMEOUT_SECONDS,
+) -> None:
+    """Delete groups and their committed offsets. The groups must have no members."""
+    from moldau.tools.commands.groups.description import list_groups
+    from moldau.tools.shared.admin import select_names, wait_for_each
+    from moldau.tools.shared.connection import Connection
+
+    connection = Connection(bootstrap, client_settings, timeout)
+    existing = [each.name for each in list_groups(connection)]
+    names = select_names(groups, existing, what="group", regex=regex)
+    if regex and not yes:
+        typer.confirm(f"delete {', '.join(names)}?", abort=True, err=True)
+    futures = connection.admin().delete_consumer_groups(names, request_timeout=timeout)
+    if not wait_for_each(futures, connection, "Deleted group {}."):
+        raise typer.Exit(1)
+
+
+@app.command("delete-offsets")
+def delete_offsets(
+    group: Annotated[str, typer.Argument(help="The group.", autocompletion=completion.groups)],
+    topics: Annotated[
+        list[str],
+        typer.Option(
+            "--topic",
+            metavar="TOPIC[:0,1]",
+            help="A topic, or some partitions of it.",
+            autocompletion=completion.topics_to_reset,
+        ),
+    ],
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    client_settings: ClientSettings = None,
+    timeout: Timeout = DEFAULT_TIMEOUT_SECONDS,
+) -> None:
+    """Delete a group's committed offsets of topics that no member is subscribed to."""
+    from moldau.tools.commands.groups.description import expand_topics
+    from moldau.tools.commands.groups.offset_delete import delete_group_offsets
+    from moldau.tools.shared.connection import Connection
+
+    connection = Connection(bootstrap, client_settings, timeout)
+    outcome = delete_group_offsets(connection, group, expand_topics(connection, topics))
+    failed = {place: problem for place, problem in outcome.items() if problem}
+    for topic, index in sorted(set(outcome) - set(failed)):
+        print(f"Deleted the offset of {topic}-{index}.")
+    if failed:
+        raise CommandError(
+            "; ".join(f"{topic}-{index}: {problem}" for (topic, index), problem in sorted(failed.items()))
+        )

@@ -1,0 +1,215 @@
+"""`moldau users`: the users who log in with SCRAM: list, add (or change the password), remove.
+
+Passwords are salted here (by librdkafka); the broker never sees one.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from moldau.common.protocol.errors import ErrorCode
+from moldau.tools.shared.errors import CommandError, UsageError
+from moldau.tools.shared.options import (
+    DEFAULT_BOOTSTRAP,
+    DEFAULT_TIMEOUT_SECONDS,
+    Bootstrap,
+    ClientSettings,
+    Json,
+    Timeout,
+)
+from moldau.tools.shared.output import print_json, print_table
+
+if TYPE_CHECKING:
+    from moldau.common.protocol.declare import Message
+    from moldau.tools.shared.connection import Connection
+
+SHA_256, SHA_512 = "SCRAM-SHA-256", "SCRAM-SHA-512"
+ITERATIONS_MIN, ITERATIONS_MAX = 4096, 16384
+
+app = typer.Typer(
+    no_args_is_help=True,
+    help="Show, add and remove the users who log in with SCRAM.",
+    epilog="Try: moldau users add alice   and: moldau users list",
+)
+
+Names = Annotated[list[str] | None, typer.Argument(metavar="USER", help="Only these; default: all.")]
+Mechanisms = Annotated[
+    list[str] | None,
+    typer.Option("--mechanism", "-m", metavar="NAME", help=f"{SHA_256} or {SHA_512}; may be repeated."),
+]
+
+
+def register(root: typer.Typer) -> None:
+    """Add the command to the application."""
+    root.add_typer(app, name="users")
+
+
+@app.command("list")
+def list_(
+    users: Names = None,
+    as_json: Json = False,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    client_settings: ClientSettings = None,
+    timeout: Timeout = DEFAULT_TIMEOUT_SECONDS,
+) -> None:
+    """List users with their mechanisms and iterations."""
+    from moldau.tools.shared.connection import Connection
+
+    found = _described(Connection(bootstrap, client_settings, timeout))
+    missing = [each for each in users or () if each not in found]
+    if missing:
+        raise CommandError(f"there is no user {missing[0]!r}: list them with `moldau users list`")
+    rows: list[dict[str, Any]] = [
+        {"user": user, "mechanism": mechanism, "iterations": iterations}
+        for user in sorted(users or found)
+        for mechanism, iterations in sorted(found[user].items())
+    ]
+    if as_json:
+        print_json(rows)
+    else:
+        columns = {"user": "USER", "mechanism": "MECHANISM", "iterations": "ITERATIONS"}
+        print_table(rows, columns, empty="no users")
+
+
+@app.command()
+def add(
+    user: Annotated[str, typer.Argument(help="The user's name.")],
+    mechanisms: Mechanisms = None,
+    password_file: Annotated[
+        Path | None,
+        typer.Option("--password-file", metavar="FILE", help="Read the password from here; - is the input."),
+    ] = None,
+    iterations: Annotated[
+        int,
+        typer.Option(min=ITERATIONS_MIN, max=ITERATIONS_MAX, help="How often the password is hashed."),
+    ] = ITERATIONS_MIN,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    client_settings: ClientSettings = None,
+    timeout: Timeout = DEFAULT_TIMEOUT_SECONDS,
+) -> None:
+    """Add a user, or give it another password. The password is asked for, or read from a file."""
+    from confluent_kafka.admin import ScramCredentialInfo, UserScramCredentialUpsertion
+
+    from moldau.tools.shared.connection import Connection
+
+    if not user:
+        raise UsageError("the name of a user cannot be empty")
+    chosen = _chosen(mechanisms) or [SHA_256, SHA_512]
+    password = _password(user, password_file)
+    changes = [
+        UserScramCredentialUpsertion(user, ScramCredentialInfo(_number(each), iterations), password.encode())
+        for each in chosen
+    ]
+    _alter(Connection(bootstrap, client_settings, timeout), user, changes)
+    print(f"User {user} logs in with {' or '.join(chosen)}.")
+
+
+@app.command()
+def remove(
+    user: Annotated[str, typer.Argument(help="The user's name.")],
+    mechanisms: Mechanisms = None,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    client_settings: ClientSettings = None,
+    timeout: Timeout = DEFAULT_TIMEOUT_SECONDS,
+) -> None:
+    """Remove a user, or only what it needs for one mechanism. Its connections last until they end."""
+    from confluent_kafka.admin import UserScramCredentialDeletion
+
+    from moldau.tools.shared.connection import Connection
+
+    connection = Connection(bootstrap, client_settings, timeout)
+    held = _described(connection).get(user, {})
+    if not held:
+        raise CommandError(f"there is no user {user!r}: list them with `moldau users list`")
+    chosen = _chosen(mechanisms) or list(held)
+    for each in chosen:
+        if each not in held:
+            raise CommandError(f"the user {user!r} does not log in with {each}, only with {', '.join(held)}")
+    _alter(connection, user, [UserScramCredentialDeletion(user, _number(each)) for each in chosen])
+    print(f"Removed {', '.join(chosen)} of {user}." if set(chosen) != set(held) else f"Removed user {user}.")
+
+
+def _chosen(mechanisms: list[str] | None) -> list[str]:
+    chosen = list(dict.fromkeys(each.upper() for each in mechanisms or ()))
+    for each in chosen:
+        if each not in (SHA_256, SHA_512):
+            raise UsageError(f"--mechanism {each} is not one of {SHA_256}, {SHA_512}")
+    return chosen
+
+
+def _number(mechanism: str) -> Any:
+    from confluent_kafka.admin import ScramMechanism
+
+    return ScramMechanism.SCRAM_SHA_256 if mechanism == SHA_256 else ScramMechanism.SCRAM_SHA_512
+
+
+def _password(user: str, file: Path | None) -> str:
+    if file is None:
+        password: str = typer.prompt(
+            f"Password of {user}", hide_input=True, confirmation_prompt=True, err=True
+        )
+    elif str(file) == "-":
+        password = typer.get_text_stream("stdin").readline().rstrip("\r\n")
+    else:
+        try:
+            password = file.read_text(encoding="utf-8").partition("\n")[0].rstrip("\r")
+        except (OSError, UnicodeDecodeError) as problem:
+            reason = problem.strerror if isinstance(problem, OSError) else "it is not UTF-8"
+            raise CommandError(f"the password cannot be read from {file}: {reason}") from None
+    if not password:
+        raise CommandError("the password is empty")
+    return password
+
+
+def _described(connection: Connection) -> dict[str, dict[str, int]]:
+    """Iterations by mechanism, of every user. By our own codec: where the broker refuses the request
+    as a whole, confluent-kafka ends with a segmentation fault. CommandError.
+    """
+    from moldau.common.credentials.scram import BY_NUMBER
+    from moldau.common.protocol.messages.describe_user_scram_credentials import (
+        DescribeUserScramCredentialsRequest,
+    )
+    from moldau.tools.shared.raw_request import error_words
+
+    answer = _ask(connection, DescribeUserScramCredentialsRequest(users=None))
+    if answer.error_code:
+        raise CommandError(
+            f"{error_words(answer.error_code)}; log in as a super user, or as a principal with DESCRIBE on "
+            "the cluster, with --command-config or -X"
+            if answer.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+            else error_words(answer.error_code)
+        )
+    return {
+        each.user: {
+            BY_NUMBER[info.mechanism].name: info.iterations
+            for info in each.credential_infos
+            if info.mechanism in BY_NUMBER
+        }
+        for each in answer.results
+        if not each.error_code
+    }
+
+
+def _ask(connection: Connection, request: Message) -> Any:
+    """The answer of the first address that gives one. CommandError."""
+    failure: CommandError | None = None
+    for address in connection.addresses:
+        try:
+            return connection.ask(address, request, 0)
+        except CommandError as problem:
+            failure = failure or problem
+    assert failure is not None
+    raise failure
+
+
+def _alter(connection: Connection, user: str, changes: list[Any]) -> None:
+    """One request for each: Kafka takes one change of a user in a request."""
+    from moldau.tools.shared.admin import wait
+
+    admin = connection.admin()
+    for change in changes:
+        futures = admin.alter_user_scram_credentials([change], request_timeout=connection.timeout_seconds)
+        wait(futures[user], connection)

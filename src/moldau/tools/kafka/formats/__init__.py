@@ -1,0 +1,1 @@
+"""How records, groups and plans are printed and read."""

@@ -1,0 +1,1 @@
+"""A folder as a Kafka download has it, and the servers started from one."""

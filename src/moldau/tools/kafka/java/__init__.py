@@ -1,0 +1,1 @@
+"""What the tools read as Java reads it: patterns, times, settings, properties files."""

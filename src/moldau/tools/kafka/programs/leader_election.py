@@ -1,0 +1,153 @@
+"""kafka-leader-election: leaders that an operator asks for, preferred or unclean."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from moldau.common.protocol.errors import ErrorCode
+from moldau.common.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
+from moldau.tools.kafka.lines.json_fields import parse_json, text_field, whole_field
+from moldau.tools.kafka.lines.options import Given, Option, Parser, flag
+from moldau.tools.kafka.problems import CommandLineError, ToolError
+from moldau.tools.kafka.queries.brokers import ask_any, error_text, exception_name
+from moldau.tools.kafka.queries.reaching import COMMAND_CONFIG, cluster
+
+Place = tuple[str, int]
+TYPES = {"preferred": 0, "unclean": 1}
+TIMEOUT_SECONDS = 30.0
+
+PARSER = Parser(
+    "kafka-leader-election",
+    "Elects leaders: the preferred replicas, or (unclean) any that is alive.",
+    [
+        Option("bootstrap-server", "host:port", "A broker. REQUIRED."),
+        COMMAND_CONFIG,
+        Option("admin.config", "config file", "The old name of --command-config."),
+        Option("election-type", "[PREFERRED,UNCLEAN]: election type", "preferred or unclean. REQUIRED."),
+        flag("all-topic-partitions", "All partitions for which an election makes sense."),
+        Option("topic", "topic name", "The topic; needs --partition."),
+        Option("partition", "partition id", "The partition of --topic.", kind=int),
+        Option("path-to-json-file", "Path to JSON file", '{"partitions": [{"topic": "t", "partition": 1}]}'),
+    ],
+)
+
+
+def main(words: Sequence[str]) -> int:
+    """Elect, and print what came of it. Returns the exit code."""
+    given = PARSER.parse(words)
+    _validate(given)
+    if given.flag("admin.config"):
+        print(
+            "Option --admin.config has been deprecated and will be removed in a future version. "
+            "Use --command-config instead."
+        )
+    kind = (given.text("election-type") or "").lower()
+    if kind not in TYPES:
+        raise CommandLineError(
+            f"Cannot parse argument '{given.text('election-type')}' of option election-type",
+            "--election-type takes preferred or unclean.",
+        )
+    places = _places(given)
+    if places is not None and not places:
+        return 0
+    with cluster(given) as one:
+        request = ElectLeadersRequest(
+            election_type=TYPES[kind],
+            topic_partitions=None if places is None else _rows(places),
+            timeout_ms=int(TIMEOUT_SECONDS * 1000),
+        )
+        answer = ask_any(one, request, timeout_seconds=TIMEOUT_SECONDS + 5)
+    if answer.error_code:
+        name = exception_name(answer.error_code)
+        raise ToolError(f"Error while making request\n{name}: {error_text(answer.error_code)}")
+    return _report(kind, answer)
+
+
+def _validate(given: Given) -> None:
+    missing = [name for name in ("bootstrap-server", "election-type") if not given.flag(name)]
+    if missing:
+        line = PARSER.line(
+            [*given.typed, *(word for each in missing for word in (f"--{each}", each.upper()))]
+        )
+        raise CommandLineError(f"Missing required option(s): {', '.join(missing)}", line)
+    ways = ("topic", "all-topic-partitions", "path-to-json-file")
+    if sum(given.flag(each) for each in ways) != 1:
+        raise CommandLineError(
+            f"One and only one of the following options is required: {', '.join(ways)}",
+            PARSER.line([*given.typed, "--all-topic-partitions"]),
+        )
+    if given.flag("topic") and not given.flag("partition"):
+        raise CommandLineError(
+            "Missing required option(s): partition", PARSER.line([*given.typed, "--partition", "0"])
+        )
+    if given.flag("partition") and not given.flag("topic"):
+        raise CommandLineError("Option partition is only allowed if topic is used", "Add --topic TOPIC.")
+
+
+def _places(given: Given) -> list[Place] | None:
+    """The partitions that were named; None for all."""
+    if given.flag("all-topic-partitions"):
+        return None
+    topic, index = given.text("topic"), given.number("partition")
+    if topic is not None and index is not None:
+        return [(topic, index)]
+    path = given.text("path-to-json-file") or ""
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        raise ToolError(f"java.io.IOException: Unable to read file {path}") from None
+    return parse_places(text)
+
+
+def parse_places(text: str) -> list[Place]:
+    """Read the JSON of partitions. ToolError."""
+    try:
+        given = parse_json(text)
+    except ValueError:
+        raise ToolError("Replica election data is empty") from None
+    rows = given.get("partitions") if isinstance(given, Mapping) else None
+    if not isinstance(rows, list):
+        raise ToolError('Replica election data is missing "partitions" field')
+    try:
+        places = [(text_field(row, "topic"), whole_field(row, "partition")) for row in rows]
+    except ValueError:
+        raise ToolError('each of "partitions" must be like {"topic": "t", "partition": 0}') from None
+    twice = sorted(place for place, count in Counter(places).items() if count > 1)
+    if twice:
+        names = ", ".join(f"{topic}-{index}" for topic, index in twice)
+        raise ToolError(f"Replica election data contains duplicate partitions: [{names}]")
+    return places
+
+
+def _rows(places: Sequence[Place]) -> list[TopicPartitions]:
+    topics: dict[str, list[int]] = {}
+    for topic, index in places:
+        topics.setdefault(topic, []).append(index)
+    return [TopicPartitions(topic=name, partitions=indexes) for name, indexes in topics.items()]
+
+
+def _report(kind: str, answer: Any) -> int:
+    elected, needless, failed = [], [], []
+    for topic in answer.replica_election_results:
+        for row in topic.partition_result:
+            place = f"{topic.topic}-{row.partition_id}"
+            if not row.error_code:
+                elected.append(place)
+            elif row.error_code == ErrorCode.ELECTION_NOT_NEEDED:
+                needless.append(place)
+            else:
+                why = error_text(row.error_code, row.error_message)
+                failed.append(f"partition: {place}: {exception_name(row.error_code)}: {why}")
+    if elected:
+        names = ", ".join(sorted(elected))
+        print(f"Successfully completed leader election ({kind.upper()}) for partitions {names}")
+    if needless:
+        print(f"Valid replica already elected for partitions {', '.join(sorted(needless))}")
+    for each in failed:
+        print(f"Error completing leader election ({kind.upper()}) for {each}")
+    if failed:
+        raise ToolError(f"{len(failed)} replica(s) could not be elected")
+    return 0

@@ -1,0 +1,76 @@
+"""kafka-log-dirs --describe: what lies in the brokers' log directories, as one line of JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from moldau.common.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
+from moldau.tools.kafka.lines.options import Option, Parser, flag
+from moldau.tools.kafka.problems import ToolError
+from moldau.tools.kafka.queries.brokers import ask, exception_name, metadata
+from moldau.tools.kafka.queries.reaching import BOOTSTRAP, COMMAND_CONFIG, cluster
+
+PARSER = Parser(
+    "kafka-log-dirs",
+    "Shows what lies in the log directories of brokers.",
+    [
+        BOOTSTRAP,
+        COMMAND_CONFIG,
+        flag("describe", "Describe the log directories."),
+        Option("topic-list", "topics", "Only these topics, separated by commas.", default=""),
+        Option("broker-list", "brokers", 'Only these brokers, as "0,1,2".', default=""),
+    ],
+)
+
+
+def main(words: Sequence[str]) -> int:
+    """Print the directories. Returns the exit code."""
+    given = PARSER.parse(words)
+    PARSER.require(given, "bootstrap-server", "describe")
+    topics = [each for each in (given.text("topic-list") or "").split(",") if each]
+    with cluster(given) as one:
+        known = metadata(one, [])
+        brokers = _chosen(given.text("broker-list") or "", sorted(known.brokers))
+        print("Querying brokers for log directories information")
+        found = {broker: ask(one, broker, DescribeLogDirsRequest(topics=None)) for broker in brokers}
+    print(f"Received log directory information from brokers {','.join(map(str, brokers))}")
+    rows = [
+        {"broker": broker, "logDirs": [_directory(each, topics) for each in answer.results]}
+        for broker, answer in found.items()
+    ]
+    print(json.dumps({"brokers": rows, "version": 1}, separators=(",", ":"), ensure_ascii=False))
+    return 0
+
+
+def _chosen(text: str, existing: list[int]) -> list[int]:
+    try:
+        wanted = [int(each) for each in text.split(",") if each]
+    except ValueError:
+        raise ToolError(f"--broker-list {text} is not understood: write 0,1,2") from None
+    unknown = [each for each in wanted if each not in existing]
+    if unknown:
+        raise ToolError(
+            f"ERROR: The given brokers do not exist from --broker-list: {','.join(map(str, unknown))}."
+            f" Current existent brokers: {','.join(map(str, existing))}"
+        )
+    return list(dict.fromkeys(wanted)) or existing
+
+
+def _directory(result: Any, topics: Sequence[str]) -> dict[str, Any]:
+    return {
+        "partitions": [
+            {
+                "partition": f"{topic.name}-{each.partition_index}",
+                "size": each.partition_size,
+                "offsetLag": each.offset_lag,
+                "isFuture": each.is_future_key,
+            }
+            for topic in result.topics
+            if not topics or topic.name in topics
+            for each in topic.partitions
+        ],
+        "error": exception_name(result.error_code) if result.error_code else None,
+        "logDir": result.log_dir,
+    }

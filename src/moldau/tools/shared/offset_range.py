@@ -1,0 +1,118 @@
+"""`-o`: the offsets from which and to which a topic is read.
+
+    start  beginning  earliest      from the first record           end  latest   only new records
+    100    +5    -5                 an offset; 5 after the first; 5 before the end
+    @1h    @2026-02-14              from a timestamp on (timestamps.py)
+    FROM:TO   :end   100:200   @-2h:-1h    the same with an end, which is not included; reading stops there
+
+`OffsetRange` is the parsed text; `resolve` asks the cluster for the offsets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from moldau.tools.shared.errors import UsageError
+from moldau.tools.shared.timestamps import parse_moment_ms
+
+if TYPE_CHECKING:
+    from confluent_kafka import Consumer
+
+START_WORDS = ("start", "beginning", "earliest")
+END_WORDS = ("end", "latest")
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """One end of a range: kind is start, end, offset, after_start, before_end or moment (value in ms)."""
+
+    kind: str
+    value: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetRange:
+    """Where reading starts, and where it stops (None: never)."""
+
+    start: Bound
+    stop: Bound | None = None
+
+
+def parse_offset_range(text: str, now_ms: int) -> OffsetRange:
+    """Parse the word after -o. The UsageError shows the possible forms."""
+    if text.startswith("@"):
+        first, second = _split_moments(text[1:], now_ms)
+        start = Bound("moment", parse_moment_ms(first, now_ms)) if first else Bound("start")
+        if second is None or second == "":
+            return OffsetRange(start)
+        if second in END_WORDS:
+            return OffsetRange(start, Bound("end"))
+        return OffsetRange(start, Bound("moment", parse_moment_ms(second.removeprefix("@"), now_ms)))
+    first, colon, second = text.partition(":")
+    start = _bound(first, text) if first else Bound("start")
+    return OffsetRange(start, _bound(second, text) if colon and second else None)
+
+
+def _split_moments(text: str, now_ms: int) -> tuple[str, str | None]:
+    """Split T1:T2, where T1 and T2 may contain colons: the first split where both sides parse."""
+    candidates = [index for index, character in enumerate(text) if character == ":"]
+    for index in candidates:
+        first, second = text[:index], text[index + 1 :].removeprefix("@")
+        if all(part in ("", *END_WORDS) or _is_moment(part, now_ms) for part in (first, second)):
+            return first, second
+    return text, None
+
+
+def _is_moment(text: str, now_ms: int) -> bool:
+    try:
+        parse_moment_ms(text, now_ms)
+    except UsageError:
+        return False
+    return True
+
+
+def _bound(word: str, whole: str) -> Bound:
+    if word in START_WORDS:
+        return Bound("start")
+    if word in END_WORDS:
+        return Bound("end")
+    if word.isdigit():
+        return Bound("offset", int(word))
+    if word[:1] in "+-" and word[1:].isdigit():
+        return Bound("after_start" if word[0] == "+" else "before_end", int(word[1:]))
+    raise UsageError(
+        f"-o {whole!r} is not understood: write start, end, an offset, -N (the last N), @MOMENT, or FROM:TO"
+    )
+
+
+def resolve(
+    consumer: Consumer, bound: Bound, partitions: Sequence[tuple[str, int]], timeout_seconds: float
+) -> dict[tuple[str, int], int]:
+    """Ask the cluster for the offset of `bound` in each partition."""
+    from confluent_kafka import TopicPartition
+
+    if bound.kind == "offset":
+        return dict.fromkeys(partitions, bound.value)
+    marks = {
+        (topic, index): consumer.get_watermark_offsets(TopicPartition(topic, index), timeout=timeout_seconds)
+        for topic, index in partitions
+    }
+    if bound.kind == "moment":
+        asked = [TopicPartition(topic, index, bound.value) for topic, index in partitions]
+        found = consumer.offsets_for_times(asked, timeout=timeout_seconds)
+        # No record at or after the moment: librdkafka gives -1 (end), and the end it is.
+        return {
+            (each.topic, each.partition): each.offset
+            if each.offset >= 0
+            else marks[each.topic, each.partition][1]
+            for each in found
+        }
+    if bound.kind == "start":
+        return {partition: low for partition, (low, _) in marks.items()}
+    if bound.kind == "end":
+        return {partition: high for partition, (_, high) in marks.items()}
+    if bound.kind == "after_start":
+        return {partition: min(low + bound.value, high) for partition, (low, high) in marks.items()}
+    return {partition: max(high - bound.value, low) for partition, (low, high) in marks.items()}

@@ -1,0 +1,151 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
+
+Bootstrap = Annotated[
+    str,
+    typer.Option(
+        "--bootstrap-server",
+        "-b",
+        envvar="MOLDAU_BOOTSTRAP",
+        metavar="HOST:PORT",
+        help="A broker of the cluster (several, separated by commas, are tried in turn).",
+        rich_help_panel="Connection",
+    ),
+]
+ClientSettings = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--client-setting",
+        "-X",
+        metavar="NAME=VALUE",
+        help="A client setting, as Java's clients or librdkafka name it: -X security.protocol=ssl. May be "
+        "repeated.",
+        rich_help_panel="Connection",
+    ),
+]
+COMMAND_CONFIG_VARIABLE = "MOLDAU_COMMAND_CONFIG"
+CommandConfig = Annotated[
+    str | None,
+    typer.Option(
+        "--command-config",
+        envvar=COMMAND_CONFIG_VARIABLE,
+        metavar="FILE",
+        help="A property file of client settings (TLS, SASL), as Kafka's tools take it.",
+        rich_help_panel="Connection",
+    ),
+]
+Timeout = Annotated[
+    float,
+    typer.Option(
+        "--timeout",
+        metavar="SECONDS",
+        help="How long to wait for the broker's answer.",
+        rich_help_panel="Connection",
+    ),
+]
+Throttle = Annotated[
+    int | None,
+    typer.Option(
+        "--throttle", metavar="BYTES", min=1, help="At most so many bytes a second for each broker."
+    ),
+]
+AtOnce = Annotated[
+    int, typer.Option("--at-once", metavar="COUNT", min=1, help="How many partitions move at a time.")
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs instead of a table.")]
+
+DEFAULT_TIMEOUT_SECONDS = 15.0
+DEFAULT_AT_ONCE = 50
+
+
+def take_command_config(command: Any) -> None:
+    """Give every command that takes client settings the option --command-config, a property file of them.
+
+    They come before those of -X, which win; `bootstrap.servers` counts if no broker is named.
+    """
+    for each in getattr(command, "commands", {}).values():
+        take_command_config(each)
+    if all(each.name != "client_settings" for each in command.params):
+        return
+    named = next(at for at, each in enumerate(command.params) if each.name == "client_settings")
+    command.params.insert(named, _command_config_option())
+    invoke = command.invoke
+
+    def with_file(context: Any) -> Any:
+        path = context.params.pop("command_config", None)
+        if path:
+            _merge_file(context, path)
+        return invoke(context)
+
+    command.invoke = with_file
+
+
+def _command_config_option() -> Any:
+    """The option as typer makes it of a command that has it."""
+
+    def template(command_config: CommandConfig = None) -> None: ...
+
+    template.__annotations__["command_config"] = CommandConfig
+    only = typer.Typer()
+    only.command()(template)
+    made: Any = typer.main.get_command(only)
+    return next(each for each in made.params if each.name == "command_config")
+
+
+def _merge_file(context: Any, path: str) -> None:
+    settings = read_client_file(path)
+    servers = settings.pop("bootstrap.servers", None)
+    named = context.get_parameter_source("bootstrap")
+    if servers and named is not None and named.name == "DEFAULT":
+        context.params["bootstrap"] = servers
+    words = [f"{name}={value}" for name, value in settings.items()]
+    context.params["client_settings"] = [*words, *(context.params.get("client_settings") or ())]
+
+
+def read_client_file(path: str) -> dict[str, str]:
+    """The settings of a property file, with `${file:...}` and the like filled in. UsageError."""
+    import os
+    from pathlib import Path
+
+    from moldau.common.settings.properties import parse_properties
+    from moldau.common.settings.providers import DECLARED, fill_in
+    from moldau.common.settings.rows import SettingError
+    from moldau.tools.shared.errors import UsageError
+
+    try:
+        settings = fill_in(parse_properties(Path(path).read_text(encoding="utf-8")), os.environ)
+    except OSError as problem:
+        raise UsageError(f"--command-config {path} cannot be read: {problem.strerror}") from None
+    except SettingError as problem:
+        raise UsageError(f"--command-config {path}: {problem.sentence}") from None
+    except ValueError:
+        raise UsageError(f"--command-config {path} is not a property file") from None
+    return {name: value for name, value in settings.items() if not name.startswith(DECLARED)}
+
+
+def parse_assignments(assignments: list[str] | None, option: str) -> dict[str, str]:
+    """Turn repeated NAME=VALUE words into a mapping; `option` is named in the error."""
+    from moldau.tools.shared.errors import UsageError
+
+    parsed = {}
+    for assignment in assignments or []:
+        name, equals, value = assignment.partition("=")
+        if not equals or not name.strip():
+            raise UsageError(f"{option} {assignment!r} is not of the form NAME=VALUE")
+        parsed[name.strip()] = value.strip()
+    return parsed
+
+
+def teach(text: str) -> str:
+    """Join the lines of each paragraph of a help text, since typer prints its line ends. Examples (`*
+    ...`) keep theirs.
+    """
+    paragraphs = text.strip().split("\n\n")
+    return "\n\n".join(each if each.startswith("* ") else " ".join(each.split("\n")) for each in paragraphs)
