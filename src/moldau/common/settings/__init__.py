@@ -3,9 +3,10 @@
 rows.py        what a row is; parsing and checking one value
 table.py       a class of rows becomes a frozen object with one typed attribute a setting
 broker.py      BrokerSettings, put together from network.py, storage.py, cluster.py, groups.py, security.py,
-               share_groups.py, tiered_storage.py and unserved.py
+               zookeeper.py and without_effect.tsv
 topic.py       TopicSettings, each row with the broker settings that its default comes from
 group.py       GroupSettings, the same for one consumer group
+without_effect.py  reads without_effect.tsv: Kafka's settings that have no effect here
     properties.py  the syntax of server.properties
     sources.py     file, environment, overrides -> StaticSettings
     listeners.py   the listener lists, taken apart

@@ -1,14 +1,16 @@
 """BrokerSettings: every setting of one broker, put together from its parts."""
 
+from collections.abc import Mapping
+from typing import ClassVar
+
 from moldau.common.settings.cluster import ClusterSettings, TransactionSettings
 from moldau.common.settings.groups import GroupCoordinatorSettings
 from moldau.common.settings.network import NetworkSettings
+from moldau.common.settings.rows import Setting
 from moldau.common.settings.security import SecuritySettings
-from moldau.common.settings.share_groups import ShareGroupSettings
 from moldau.common.settings.storage import StorageSettings
 from moldau.common.settings.table import table
-from moldau.common.settings.tiered_storage import TieredStorageSettings
-from moldau.common.settings.unserved import UnservedSettings
+from moldau.common.settings.without_effect import without_effect
 from moldau.common.settings.zookeeper import ZooKeeperSettings
 
 
@@ -20,12 +22,11 @@ class BrokerSettings(
     GroupCoordinatorSettings,
     TransactionSettings,
     SecuritySettings,
-    ShareGroupSettings,
-    TieredStorageSettings,
     ZooKeeperSettings,
-    UnservedSettings,
 ):
     """The settings of one broker; attribute = Kafka's name with `_` for `.`."""
+
+    FROM_FILE: ClassVar[Mapping[str, Setting]] = without_effect("broker")
 
     @property
     def data_directories(self) -> tuple[str, ...]:

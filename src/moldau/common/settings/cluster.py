@@ -21,6 +21,12 @@ _CLUSTER = Scope.CLUSTER_WIDE
 class ClusterSettings(SettingsObject):
     """Identity, topics, replication and the controller."""
 
+    config_providers: tuple[str, ...] = listing(
+        (),
+        "Names of the providers that fill in variables of the configuration: ${file:path:key}, "
+        "${dir:path:name}, ${env:name} (KIP-297).",
+        scope=Scope.CLUSTER_WIDE,
+    )
     node_id: int = integer(
         1,
         "The number of this broker in its cluster. Moldau's default is 1; Kafka's is none.",
@@ -29,9 +35,6 @@ class ClusterSettings(SettingsObject):
     )
     broker_id: int = integer(-1, "The older name of node.id, used when that is unset.", at_least(-1))
     broker_rack: str | None = text(None, "The broker's rack; replicas are spread over racks.")
-    process_roles: tuple[str, ...] = listing(
-        (), "The roles of a KRaft process; a Moldau broker always has both.", effective=False
-    )
     auto_create_topics_enable: bool = boolean(
         True, "Whether a topic that a client asks for, and that does not exist, is created."
     )
@@ -105,9 +108,6 @@ class ClusterSettings(SettingsObject):
     replica_socket_timeout_ms: int = integer(
         30_000, "How long a follower waits for the response to a fetch, in milliseconds.", at_least(1)
     )
-    replica_socket_receive_buffer_bytes: int = integer(
-        65_536, "The receive buffer of a follower's connection, in bytes.", at_least(-1), effective=False
-    )
     auto_leader_rebalance_enable: bool = boolean(
         True, "Whether leadership returns to the preferred replicas by itself."
     )
@@ -119,68 +119,11 @@ class ClusterSettings(SettingsObject):
         "How many percent of the partitions that prefer a broker others may lead, before it gets them back.",
         at_least(0),
     )
-    unclean_leader_election_interval_ms: int = long(
-        300_000, "The interval of unclean leader elections, in milliseconds.", at_least(1), effective=False
-    )
-    broker_heartbeat_interval_ms: int = integer(
-        2000, "The heartbeat interval of a broker, in milliseconds.", effective=False
-    )
-    broker_session_timeout_ms: int = integer(
-        9000, "How long a broker stays registered without a heartbeat, in milliseconds.", effective=False
-    )
     initial_broker_registration_timeout_ms: int = integer(
         60_000, "How long a starting broker waits for a node.id that is in use, in milliseconds."
     )
-    controller_quorum_voters: tuple[str, ...] = listing(
-        (), "The KRaft controllers; Moldau keeps its metadata itself.", effective=False
-    )
-    controller_quorum_bootstrap_servers: tuple[str, ...] = listing(
-        (), "Where the KRaft controllers are found.", effective=False
-    )
-    controller_quorum_election_timeout_ms: int = integer(
-        1000, "KRaft: how long to go without a leader, in milliseconds.", effective=False
-    )
-    controller_quorum_election_backoff_max_ms: int = integer(
-        1000, "KRaft: the longest pause between elections, in milliseconds.", effective=False
-    )
-    controller_quorum_fetch_timeout_ms: int = integer(
-        2000, "KRaft: how long a fetch may fail, in milliseconds.", effective=False
-    )
-    controller_quorum_request_timeout_ms: int = integer(
-        2000, "KRaft: the timeout of a request, in milliseconds.", effective=False
-    )
-    controller_quorum_retry_backoff_ms: int = integer(
-        20, "KRaft: the pause before a retry, in milliseconds.", effective=False
-    )
-    controller_quorum_append_linger_ms: int = integer(
-        25, "KRaft: how long changes are gathered, in milliseconds.", effective=False
-    )
     metadata_log_dir: str | None = text(
         None, "The folder of the metadata file; unset, the first log folder holds it."
-    )
-    metadata_log_segment_bytes: int = integer(
-        1_073_741_824,
-        "KRaft: the size of a metadata segment, in bytes.",
-        at_least(8_388_608),
-        effective=False,
-    )
-    metadata_log_segment_ms: int = long(
-        604_800_000, "KRaft: the age at which a metadata segment is closed, in milliseconds.", effective=False
-    )
-    metadata_max_retention_bytes: int = long(
-        104_857_600, "KRaft: how much metadata history is kept, in bytes.", effective=False
-    )
-    metadata_max_retention_ms: int = long(
-        604_800_000, "KRaft: how long metadata history is kept, in milliseconds.", effective=False
-    )
-    metadata_log_max_record_bytes_between_snapshots: int = long(
-        20_971_520, "KRaft: after how many bytes a snapshot is due.", at_least(1), effective=False
-    )
-    metadata_log_max_snapshot_interval_ms: int = long(
-        3_600_000, "KRaft: after how many milliseconds a snapshot is due.", at_least(0), effective=False
-    )
-    metadata_max_idle_interval_ms: int = integer(
-        500, "KRaft: how often an idle controller writes, in milliseconds.", at_least(0), effective=False
     )
     leader_replication_throttled_rate: int = long(
         MAX_LONG,
@@ -254,7 +197,4 @@ class TransactionSettings(SettingsObject):
         True,
         "Whether a leader asks the coordinator before it accepts a transactional write (KIP-890).",
         scope=_CLUSTER,
-    )
-    transaction_two_phase_commit_enable: bool = boolean(
-        False, "Whether external transaction managers may take part (KIP-939).", effective=False
     )

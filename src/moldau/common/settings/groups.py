@@ -36,12 +36,6 @@ class GroupCoordinatorSettings(SettingsObject):
         "segment.bytes of __consumer_offsets; Kafka takes less, and then cannot make the topic.",
         at_least(SEGMENT_BYTES_MIN),
     )
-    offsets_topic_compression_codec: int = integer(
-        0,
-        "The codec of batches in __consumer_offsets: 0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd.",
-        between(0, 4),
-        effective=False,
-    )
     offsets_retention_minutes: int = integer(
         10_080, "How long committed offsets outlive the last member of their group, in minutes.", at_least(1)
     )
@@ -55,18 +49,6 @@ class GroupCoordinatorSettings(SettingsObject):
         5000,
         "How long an offset commit (or another change of a group) waits for its replicas, in milliseconds.",
         at_least(1),
-    )
-    offsets_load_buffer_size: int = integer(
-        5_242_880, "How many bytes are read at once when offsets are loaded.", at_least(1), effective=False
-    )
-    group_coordinator_threads: int = integer(
-        4, "Threads that run group state; Moldau runs it on its event loop.", at_least(1), effective=False
-    )
-    group_coordinator_append_linger_ms: int = integer(
-        -1,
-        "How long writes of groups are gathered, in milliseconds; -1: by need.",
-        at_least(-1),
-        effective=False,
     )
     group_coordinator_rebalance_protocols: tuple[str, ...] = listing(
         ("classic", "consumer", "streams"),
@@ -128,34 +110,4 @@ class GroupCoordinatorSettings(SettingsObject):
         15_000,
         "The longest consumer.assignment.interval.ms that a group may be given, in milliseconds.",
         at_least(0),
-    )
-    group_share_session_timeout_ms: int = integer(
-        45_000,
-        "How long a member stays in a share group without a heartbeat, in milliseconds.",
-        at_least(1),
-        effective=False,
-    )
-    group_share_heartbeat_interval_ms: int = integer(
-        5000,
-        "The heartbeat interval of members of a share group, in milliseconds.",
-        at_least(1),
-        effective=False,
-    )
-    group_share_record_lock_duration_ms: int = integer(
-        30_000,
-        "How long a member of a share group may hold the lock of a record, in milliseconds.",
-        between(1000, 3_600_000),
-        effective=False,
-    )
-    group_share_delivery_count_limit: int = integer(
-        5, "How often a share group delivers a record.", between(2, 10), effective=False
-    )
-    group_share_partition_max_record_locks: int = integer(
-        2000,
-        "How many records of a partition a share group may hold at once.",
-        between(100, 10_000),
-        effective=False,
-    )
-    group_share_max_size: int = integer(
-        200, "The most members that a share group may have.", between(1, 1000), effective=False
     )

@@ -1,8 +1,9 @@
 """The broker's settings about sockets, threads, request limits and its own HTTP port."""
 
 from moldau.common.settings.checks import address_counts, address_or_off, at_least, one_of
+from moldau.common.settings.guards import only_known
 from moldau.common.settings.rows import MAX_INT, Kind, Scope
-from moldau.common.settings.table import SettingsObject, boolean, double, integer, listing, long, part, text
+from moldau.common.settings.table import SettingsObject, double, integer, listing, long, part, text
 
 _CLUSTER = Scope.CLUSTER_WIDE
 
@@ -39,26 +40,6 @@ class NetworkSettings(SettingsObject):
     controller_listener_names: tuple[str, ...] | None = listing(
         None, "Listeners of a KRaft controller; Moldau has none, so these are left out of listeners."
     )
-    num_network_threads: int = integer(
-        3,
-        "Threads that read requests; Moldau reads them on its event loop.",
-        at_least(1),
-        scope=_CLUSTER,
-        effective=False,
-    )
-    num_io_threads: int = integer(
-        8,
-        "Threads that serve requests; Moldau serves them on its event loop.",
-        at_least(1),
-        scope=_CLUSTER,
-        effective=False,
-    )
-    background_threads: int = integer(
-        10, "Threads for background work.", at_least(1), scope=_CLUSTER, effective=False
-    )
-    queued_max_requests: int = integer(
-        500, "Requests that may wait before the network is no longer read.", at_least(1), effective=False
-    )
     queued_max_request_bytes: int = long(
         268_435_456,
         "The most bytes of requests that are received, wait or are handled at once, over all connections; "
@@ -80,18 +61,6 @@ class NetworkSettings(SettingsObject):
         "limit. When it is reached, the least valuable goes first: connections with an unfinished login are "
         "closed (a quarter at most is theirs), then fetch sessions of the principal that holds most; then "
         "joins of groups are refused with COORDINATOR_NOT_AVAILABLE, which clients try again.",
-    )
-    socket_send_buffer_bytes: int = integer(
-        102_400,
-        "The send buffer of a socket, in bytes; -1 leaves it to the operating system.",
-        at_least(-1),
-        effective=False,
-    )
-    socket_receive_buffer_bytes: int = integer(
-        102_400,
-        "The receive buffer of a socket, in bytes; -1 leaves it to the operating system.",
-        at_least(-1),
-        effective=False,
     )
     socket_request_max_bytes: int = integer(
         104_857_600,
@@ -143,12 +112,6 @@ class NetworkSettings(SettingsObject):
     socket_connection_setup_timeout_ms: int = long(
         10_000, "How long a connection to another broker may take to be made, in milliseconds.", at_least(1)
     )
-    request_timeout_ms: int = integer(
-        30_000,
-        "How long the broker waits for a response of another broker, in milliseconds.",
-        at_least(0),
-        effective=False,
-    )
     fetch_max_bytes: int = integer(
         57_671_680,
         "The most bytes that one Fetch request may ask for. Moldau gives at most 8 MiB in one answer (and "
@@ -161,6 +124,14 @@ class NetworkSettings(SettingsObject):
     max_request_partition_size_limit: int = integer(
         2000, "The most partitions in one response of DescribeTopicPartitions.", at_least(1)
     )
+    client_quota_callback_class: str | None = text(
+        None,
+        "The class that decides which quota a client has. Moldau cannot load one, and refuses to start with "
+        "it.",
+        only_known(consequence="Remove the setting and set quotas with kafka-configs (docs/quotas.md)"),
+        kind=Kind.CLASS,
+        effective=False,
+    )
     quota_window_num: int = integer(11, "How many samples a quota of clients is measured over.", at_least(1))
     quota_window_size_seconds: int = integer(
         1, "How many seconds each sample of a quota of clients covers.", at_least(1)
@@ -170,28 +141,6 @@ class NetworkSettings(SettingsObject):
     )
     controller_quota_window_size_seconds: int = integer(
         1, "How many seconds each sample of the quota of metadata changes covers.", at_least(1)
-    )
-    metric_reporters: tuple[str, ...] = listing(
-        ("org.apache.kafka.common.metrics.JmxReporter",),
-        "Classes that report metrics; Moldau reports them over HTTP.",
-        scope=_CLUSTER,
-        effective=False,
-    )
-    metrics_num_samples: int = integer(2, "How many samples a metric keeps.", at_least(1), effective=False)
-    metrics_sample_window_ms: int = long(
-        30_000, "How many milliseconds each sample of a metric covers.", at_least(1), effective=False
-    )
-    metrics_recording_level: str = text(
-        "INFO", "How much is measured.", one_of("INFO", "DEBUG", "TRACE"), effective=False
-    )
-    telemetry_max_bytes: int = integer(
-        1_048_576, "The most bytes of metrics that a client may push.", at_least(1), effective=False
-    )
-    unstable_api_versions_enable: bool = boolean(
-        False, "Whether API versions that are still changing are served.", effective=False
-    )
-    unstable_feature_versions_enable: bool = boolean(
-        False, "Whether feature versions that are still changing may be used.", effective=False
     )
     moldau_http_listener: str = text(
         "127.0.0.1:9640",

@@ -131,7 +131,7 @@ class Setting:
     def parse(self, text: str) -> Any:
         """The parsed and checked value of `text`. SettingError."""
         try:
-            value = _parse(self.kind, text.strip())
+            value = parsed(self.kind, text.strip())
         except ValueError as error:
             raise self._error(text, str(error)) from None
         if self.check is not None and (complaint := self.check(value)) is not None:
@@ -153,7 +153,8 @@ class Setting:
         return SettingError(self.name, f"Invalid value {shown} for configuration {self.name}: {complaint}")
 
 
-def _parse(kind: Kind, text: str) -> Any:
+def parsed(kind: Kind, text: str) -> Any:
+    """The value of a text of this kind, not checked. ValueError."""
     if kind is Kind.BOOLEAN:
         if text.lower() in ("true", "false"):
             return text.lower() == "true"

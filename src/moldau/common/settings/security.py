@@ -15,7 +15,6 @@ from moldau.common.settings.table import (
     listing,
     long,
     part,
-    short,
     text,
 )
 
@@ -50,7 +49,6 @@ class SecuritySettings(SettingsObject):
         one_of("required", "requested", "none"),
         scope=_BROKER,
     )
-    ssl_protocol: str = text("TLSv1.3", "The newest TLS version offered.", scope=_BROKER, effective=False)
     ssl_enabled_protocols: tuple[str, ...] = listing(
         ("TLSv1.2", "TLSv1.3"), "The TLS versions offered.", scope=_BROKER
     )
@@ -79,9 +77,6 @@ class SecuritySettings(SettingsObject):
     )
     sasl_mechanism_inter_broker_protocol: str = text(
         "GSSAPI", "The SASL mechanism among brokers.", scope=_BROKER
-    )
-    sasl_mechanism_controller_protocol: str = text(
-        "GSSAPI", "The SASL mechanism towards controllers.", effective=False
     )
     sasl_oauthbearer_jwks_endpoint_url: str | None = text(None, "The URL of the token issuer's keys.")
     sasl_oauthbearer_expected_audience: tuple[str, ...] = listing((), "The audiences that a token must name.")
@@ -145,18 +140,6 @@ class SecuritySettings(SettingsObject):
         scope=_BROKER,
         effective=False,
     )
-    sasl_client_callback_handler_class: str | None = text(
-        None, "The class that gives a SASL client its credentials.", kind=Kind.CLASS, effective=False
-    )
-    sasl_kerberos_kinit_cmd: str = text(
-        "/usr/bin/kinit", "Where Kerberos's kinit is.", scope=_BROKER, effective=False
-    )
-    sasl_kerberos_min_time_before_relogin: int = long(
-        60_000,
-        "The shortest time between two Kerberos logins, in milliseconds.",
-        scope=_BROKER,
-        effective=False,
-    )
     sasl_kerberos_principal_to_local_rules: tuple[str, ...] = listing(
         ("DEFAULT",),
         "How a Kerberos name becomes a user name. Patterns run in RE2, which has no look-ahead and no "
@@ -166,50 +149,14 @@ class SecuritySettings(SettingsObject):
     sasl_kerberos_service_name: str | None = text(
         None, "The Kerberos name of the broker's service.", scope=_BROKER
     )
-    sasl_kerberos_ticket_renew_jitter: float = double(
-        0.05,
-        "The random share by which the renewal of a Kerberos ticket is moved.",
-        scope=_BROKER,
-        effective=False,
-    )
-    sasl_kerberos_ticket_renew_window_factor: float = double(
-        0.8,
-        "The share of a Kerberos ticket's life after which it is renewed.",
-        scope=_BROKER,
-        effective=False,
-    )
-    sasl_login_callback_handler_class: str | None = text(
-        None, "The class that gives a SASL login its credentials.", kind=Kind.CLASS, effective=False
-    )
-    sasl_login_class: str | None = text(
-        None, "The class that makes a SASL login.", kind=Kind.CLASS, effective=False
-    )
     sasl_login_connect_timeout_ms: int | None = integer(
         None, "How long a connection to an identity provider may take, in milliseconds."
     )
     sasl_login_read_timeout_ms: int | None = integer(
         None, "How long the response of an identity provider may take, in milliseconds."
     )
-    sasl_login_refresh_buffer_seconds: int = short(
-        300,
-        "How long before its end a login is renewed at the latest, in seconds.",
-        scope=_BROKER,
-        effective=False,
-    )
-    sasl_login_refresh_min_period_seconds: int = short(
-        60, "The shortest time between two renewals of a login, in seconds.", scope=_BROKER, effective=False
-    )
     sasl_login_refresh_window_factor: float = double(
         0.8, "The share of a login's life after which it is renewed.", scope=_BROKER
-    )
-    sasl_login_refresh_window_jitter: float = double(
-        0.05, "The random share by which the renewal of a login is moved.", scope=_BROKER, effective=False
-    )
-    sasl_login_retry_backoff_max_ms: int = long(
-        10_000, "The longest wait between two attempts to log in, in milliseconds.", effective=False
-    )
-    sasl_login_retry_backoff_ms: int = long(
-        100, "The first wait between two attempts to log in, in milliseconds.", effective=False
     )
     sasl_oauthbearer_assertion_algorithm: str = text(
         "RS256", "The algorithm that signs an assertion for an identity provider."
@@ -326,9 +273,6 @@ class SecuritySettings(SettingsObject):
         scope=_CLUSTER,
         effective=False,
     )
-    ssl_keymanager_algorithm: str = text(
-        "SunX509", "The algorithm of the key manager.", scope=_BROKER, effective=False
-    )
     ssl_provider: str | None = text(
         None,
         "The Java security provider of TLS. Only that of a plain JDK is taken, for OpenSSL does its work; "
@@ -340,9 +284,6 @@ class SecuritySettings(SettingsObject):
         ),
         scope=_BROKER,
         effective=False,
-    )
-    ssl_secure_random_implementation: str | None = text(
-        None, "The source of randomness of TLS.", scope=_BROKER, effective=False
     )
     ssl_trustmanager_algorithm: str = text(
         "PKIX",

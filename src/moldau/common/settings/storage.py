@@ -121,19 +121,10 @@ class TopicDefaults(SettingsObject):
         at_least(0),
         scope=_CLUSTER,
     )
-    log_preallocate: bool = boolean(
-        False, _TOPIC["preallocate"].documentation, scope=_CLUSTER, effective=False
-    )
     unclean_leader_election_enable: bool = boolean(
         False,
         _TOPIC["unclean.leader.election.enable"].documentation,
         scope=_CLUSTER,
-    )
-    log_local_retention_ms: int = long(
-        -2, _TOPIC["local.retention.ms"].documentation, at_least(-2), scope=_CLUSTER, effective=False
-    )
-    log_local_retention_bytes: int = long(
-        -2, _TOPIC["local.retention.bytes"].documentation, at_least(-2), scope=_CLUSTER, effective=False
     )
 
 
@@ -176,20 +167,8 @@ class StorageSettings(TopicDefaults):
     log_flush_offset_checkpoint_interval_ms: int = integer(
         60_000, "How often, in milliseconds, the recovery points are written down.", at_least(0)
     )
-    log_flush_start_offset_checkpoint_interval_ms: int = integer(
-        60_000,
-        "How often, in milliseconds, the log start offsets are written down.",
-        at_least(0),
-        effective=False,
-    )
     num_recovery_threads_per_data_dir: int = integer(
         2, "Threads for each log folder that read logs in after a start.", at_least(1), scope=_CLUSTER
-    )
-    log_dir_failure_timeout_ms: int = long(
-        30_000,
-        "How long a broker goes on that cannot report a failed log folder.",
-        at_least(1),
-        effective=False,
     )
     log_cleaner_enable: bool = boolean(True, "Whether compaction runs.")
     log_cleaner_threads: int = integer(

@@ -124,12 +124,14 @@ def listing(
 class SettingsObject:
     """What every settings object can do. `memo` holds what was derived from the object, which never
     changes; `prefixed` the texts of settings that hold for one listener only, by full name (prefixed.py);
-    `fill_in`, from name and value, what replaces `${file:...}` in later changes (None: no provider)."""
+    `fill_in`, from name and value, what replaces `${file:...}` in later changes (None: no provider);
+    `FROM_FILE` rows by attribute that stand in a file (without_effect.py)."""
 
     __slots__ = ("fill_in", "memo", "prefixed")
     memo: dict[Any, Any]
     prefixed: Mapping[str, str]
     fill_in: Callable[[str, str], str] | None
+    FROM_FILE: ClassVar[Mapping[str, Setting]] = {}
     ROWS: ClassVar[Mapping[str, Setting]] = {}
     _ATTRIBUTES: ClassVar[Mapping[str, Setting]] = {}
     _DEFAULTS: ClassVar[tuple[tuple[str, Any], ...]] = ()
@@ -224,10 +226,13 @@ def table(cls: type[T]) -> type[T]:
             continue
         for attribute, value in vars(base).items():
             if isinstance(value, Setting):
-                value.attribute, value.name = attribute, attribute.replace("_", ".")
                 attributes[attribute] = value
+            elif attribute == "FROM_FILE":
+                attributes.update(value)
             elif attribute not in ("__dict__", "__weakref__", "__slots__", "__annotations__"):
                 members[attribute] = value
+    for attribute, row in attributes.items():
+        row.attribute, row.name = attribute, attribute.replace("_", ".")
     members["__slots__"] = tuple(attributes)
     members["__qualname__"] = cls.__qualname__
     members["ROWS"] = {row.name: row for row in attributes.values()}

@@ -4,9 +4,13 @@ A topic's own value wins; else the first of the broker settings listed as synony
 retention.ms: log.retention.ms, then .minutes, then .hours); else the default.
 """
 
+from collections.abc import Mapping
+from typing import ClassVar
+
 from moldau.common.settings.checks import at_least, between, each_of, one_of, throttled_replicas
-from moldau.common.settings.rows import MAX_INT, MAX_LONG, SEGMENT_BYTES_MIN
+from moldau.common.settings.rows import MAX_INT, MAX_LONG, SEGMENT_BYTES_MIN, Setting
 from moldau.common.settings.table import SettingsObject, boolean, double, integer, listing, long, table, text
+from moldau.common.settings.without_effect import without_effect
 
 COMPRESSIONS = ("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
 
@@ -19,6 +23,8 @@ REMOVED = frozenset(
 @table
 class TopicSettings(SettingsObject):
     """The settings of one topic."""
+
+    FROM_FILE: ClassVar[Mapping[str, Setting]] = without_effect("topic")
 
     cleanup_policy: tuple[str, ...] = listing(
         ("delete",),
@@ -172,12 +178,6 @@ class TopicSettings(SettingsObject):
         at_least(0),
         synonyms=("log.flush.interval.ms", "log.flush.scheduler.interval.ms"),
     )
-    preallocate: bool = boolean(
-        False,
-        "Whether a new segment file is given its full size at once.",
-        synonyms=("log.preallocate",),
-        effective=False,
-    )
     unclean_leader_election_enable: bool = boolean(
         False,
         "Whether a replica that is not in sync may become leader when no other lives, at the price of lost "
@@ -193,32 +193,6 @@ class TopicSettings(SettingsObject):
         (),
         "The replicas whose incoming replication is throttled: partition:broker pairs, or * for all.",
         throttled_replicas(),
-    )
-    remote_storage_enable: bool = boolean(
-        False, "Whether closed segments are also kept in remote storage.", effective=False
-    )
-    local_retention_ms: int = long(
-        -2,
-        "How long segments stay on local disks once they are in remote storage; -2 means as long as "
-        "retention.ms.",
-        at_least(-2),
-        synonyms=("log.local.retention.ms",),
-        effective=False,
-    )
-    local_retention_bytes: int = long(
-        -2,
-        "How much stays on local disks once it is in remote storage; -2 means as much as retention.bytes.",
-        at_least(-2),
-        synonyms=("log.local.retention.bytes",),
-        effective=False,
-    )
-    remote_log_copy_disable: bool = boolean(
-        False, "Whether no further segments are copied to remote storage.", effective=False
-    )
-    remote_log_delete_on_disable: bool = boolean(
-        False,
-        "Whether remote segments go when remote storage is switched off for the topic.",
-        effective=False,
     )
     moldau_records_check: bool = boolean(
         True,

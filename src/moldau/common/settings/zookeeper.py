@@ -79,6 +79,3 @@ class ZooKeeperSettings(SettingsObject):
     zookeeper_ssl_endpoint_identification_algorithm: str = text(
         "HTTPS", "HTTPS: ZooKeeper's certificate must be for its host's name; empty: for any."
     )
-    zookeeper_clientCnxnSocket: str | None = text(
-        None, "The class of Kafka's client; TLS needs none here.", kind=Kind.CLASS, effective=False
-    )
