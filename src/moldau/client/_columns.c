@@ -16,6 +16,10 @@
 #include <stdint.h>
 #include <string.h>
 
+/* Version of the interface to the Python module beside this; core/kernels.py has the same number. Raise both with a
+   change after which an older kernel or an older module would not do. */
+#define KERNEL_VERSION 1
+
 #define VARINT_BYTES_MAX 5
 #define VARLONG_BYTES_MAX 10
 #define MICROSECONDS 1000
@@ -486,7 +490,7 @@ static int module_exec(PyObject *module) {
         return -1;
     int result = PyModule_AddObjectRef(module, "Columns", type);
     Py_DECREF(type);
-    return result;
+    return result < 0 ? result : PyModule_AddIntMacro(module, KERNEL_VERSION);
 }
 
 static PyModuleDef_Slot module_slots[] = {{Py_mod_exec, module_exec}, {0, NULL}};

@@ -12,6 +12,10 @@
 #include <string.h>
 #include <structmember.h>
 
+/* Version of the interface to the Python module beside this; core/kernels.py has the same number. Raise both with a
+   change after which an older kernel or an older module would not do. */
+#define KERNEL_VERSION 1
+
 #define HEAD_AT 4
 #define CORRELATION_AT 8
 #define PREFIX_AT 12
@@ -153,7 +157,7 @@ static int module_exec(PyObject *module) {
         return -1;
     int result = PyModule_AddObjectRef(module, "Repeat", type);
     Py_DECREF(type);
-    return result;
+    return result < 0 ? result : PyModule_AddIntMacro(module, KERNEL_VERSION);
 }
 
 static PyModuleDef_Slot module_slots[] = {{Py_mod_exec, module_exec}, {0, NULL}};

@@ -9,6 +9,10 @@
 #include <Python.h>
 #include <stdint.h>
 
+/* Version of the interface to the Python module beside this; core/kernels.py has the same number. Raise both with a
+   change after which an older kernel or an older module would not do. */
+#define KERNEL_VERSION 1
+
 #define HEADER_BYTES 61
 #define LENGTH_OVERHEAD 12
 #define LENGTH_MIN (HEADER_BYTES - LENGTH_OVERHEAD)
@@ -74,7 +78,9 @@ static PyMethodDef functions[] = {
     {NULL, NULL, 0, NULL},
 };
 
-static PyModuleDef_Slot module_slots[] = {{0, NULL}};
+static int module_exec(PyObject *module) { return PyModule_AddIntMacro(module, KERNEL_VERSION); }
+
+static PyModuleDef_Slot module_slots[] = {{Py_mod_exec, module_exec}, {0, NULL}};
 
 static PyModuleDef module_definition = {
     PyModuleDef_HEAD_INIT, "_headers", "A walk over the headers of batches.", 0, functions, module_slots, NULL, NULL, NULL,

@@ -21,6 +21,10 @@
 
 #include "walk_record.h"
 
+/* Version of the interface to the Python module beside this; core/kernels.py has the same number. Raise both with a
+   change after which an older kernel or an older module would not do. */
+#define KERNEL_VERSION 1
+
 #define HEADER_BYTES 61
 #define POSITION_BYTES 16
 #define LENGTH_OVERHEAD 12
@@ -309,7 +313,7 @@ static int module_exec(PyObject *module) {
         return -1;
     int result = PyModule_AddObjectRef(module, "Marks", type);
     Py_DECREF(type);
-    return result;
+    return result < 0 ? result : PyModule_AddIntMacro(module, KERNEL_VERSION);
 }
 
 static PyModuleDef_Slot module_slots[] = {{Py_mod_exec, module_exec}, {0, NULL}};

@@ -10,6 +10,10 @@
 
 #include "walk_record.h"
 
+/* Version of the interface to the Python module beside this; core/kernels.py has the same number. Raise both with a
+   change after which an older kernel or an older module would not do. */
+#define KERNEL_VERSION 1
+
 enum { WALKED, MALFORMED, NOTICED };
 
 static int check_place(const Py_buffer *payload, Py_ssize_t position) {
@@ -99,7 +103,9 @@ static PyMethodDef functions[] = {
     {NULL, NULL, 0, NULL},
 };
 
-static PyModuleDef_Slot module_slots[] = {{0, NULL}};
+static int module_exec(PyObject *module) { return PyModule_AddIntMacro(module, KERNEL_VERSION); }
+
+static PyModuleDef_Slot module_slots[] = {{Py_mod_exec, module_exec}, {0, NULL}};
 
 static PyModuleDef module_definition = {
     PyModuleDef_HEAD_INIT, "_walk", "A walk over a batch's records.", 0, functions, module_slots, NULL, NULL, NULL,

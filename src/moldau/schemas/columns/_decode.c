@@ -9,6 +9,10 @@
  */
 #include "column_buffers.h"
 
+/* Version of the interface to the Python module beside this; core/kernels.py has the same number. Raise both with a
+   change after which an older kernel or an older module would not do. */
+#define KERNEL_VERSION 1
+
 enum {
     OP_BAD, OP_NULL, OP_BOOLEAN, OP_INT, OP_INT_AS_LONG, OP_INT_AS_FLOAT, OP_INT_AS_DOUBLE, OP_LONG,
     OP_LONG_AS_FLOAT, OP_LONG_AS_DOUBLE, OP_FLOAT, OP_FLOAT_AS_DOUBLE, OP_DOUBLE, OP_BYTES, OP_STRING, OP_FIXED,
@@ -374,6 +378,10 @@ PyMODINIT_FUNC PyInit__decode(void) {
     Py_INCREF(&KernelType);
     if (PyModule_AddObject(made, "Kernel", (PyObject *)&KernelType) < 0) {
         Py_DECREF(&KernelType);
+        Py_DECREF(made);
+        return NULL;
+    }
+    if (PyModule_AddIntMacro(made, KERNEL_VERSION) < 0) {
         Py_DECREF(made);
         return NULL;
     }

@@ -10,6 +10,10 @@
 #include <stdint.h>
 #include <string.h>
 
+/* Version of the interface to the Python module beside this; core/kernels.py has the same number. Raise both with a
+   change after which an older kernel or an older module would not do. */
+#define KERNEL_VERSION 1
+
 enum { KIND_NULL, KIND_BOOLEAN, KIND_4, KIND_8, KIND_16, KIND_BYTES, KIND_LIST, KIND_STRUCT };
 
 enum {
@@ -722,4 +726,9 @@ static struct PyModuleDef module = {
     NULL, NULL, NULL, NULL,
 };
 
-PyMODINIT_FUNC PyInit__encode(void) { return PyModule_Create(&module); }
+PyMODINIT_FUNC PyInit__encode(void) {
+    PyObject *made = PyModule_Create(&module);
+    if (made != NULL && PyModule_AddIntMacro(made, KERNEL_VERSION) < 0)
+        Py_CLEAR(made);
+    return made;
+}

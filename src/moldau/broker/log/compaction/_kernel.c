@@ -23,6 +23,10 @@
 #include <stdint.h>
 #include <string.h>
 
+/* Version of the interface to the Python module beside this; core/kernels.py has the same number. Raise both with a
+   change after which an older kernel or an older module would not do. */
+#define KERNEL_VERSION 1
+
 #define VARINT_BYTES_MAX 10
 #define NULL_LENGTH 1 /* -1 in zigzag */
 #define BLOCK_RECORDS 32
@@ -167,15 +171,21 @@ static inline int read_key(Cursor *record, const uint8_t **key, size_t *size, in
 /* ---- The module's state, and what all its functions are given --------------------------------------------- */
 
 typedef struct {
-    PyObject *corrupt_batch;
     PyObject *map_type;
 } State;
 
 static struct PyModuleDef module_definition;
 
-static PyObject *corrupt(State *state, const Cursor *all, const Py_buffer *payload) {
-    return PyErr_Format(state->corrupt_batch, "the record that begins before byte %zd of %zd does not fit",
-                        (Py_ssize_t)(all->at - (const uint8_t *)payload->buf), payload->len);
+/* The class is imported when it is raised, so that the kernel loads without the package (`moldau version`). */
+static PyObject *corrupt(const Cursor *all, const Py_buffer *payload) {
+    PyObject *batch = PyImport_ImportModule("moldau.common.records.batch");
+    PyObject *error = batch == NULL ? NULL : PyObject_GetAttrString(batch, "CorruptBatch");
+    Py_XDECREF(batch);
+    if (error != NULL)
+        PyErr_Format(error, "the record that begins before byte %zd of %zd does not fit",
+                     (Py_ssize_t)(all->at - (const uint8_t *)payload->buf), payload->len);
+    Py_XDECREF(error);
+    return NULL;
 }
 
 static int set_cursor(Cursor *all, const Py_buffer *payload, Py_ssize_t start, Py_ssize_t end) {
@@ -348,7 +358,7 @@ static PyObject *map_keys(OffsetMap *self, PyObject *arguments) {
     if (whole && all.at == all.end)
         result = Py_BuildValue("(On)", Py_None, keyless);
     else
-        corrupt(PyType_GetModuleState(Py_TYPE(self)), &all, &payload);
+        corrupt(&all, &payload);
 done:
     PyBuffer_Release(&payload);
     return result;
@@ -407,7 +417,7 @@ static PyObject *judge_keys(OffsetMap *self, PyObject *arguments) {
     }
     if (!whole || all.at != all.end) {
         Py_CLEAR(verdicts);
-        corrupt(PyType_GetModuleState(Py_TYPE(self)), &all, &payload);
+        corrupt(&all, &payload);
     }
 done:
     PyBuffer_Release(&payload);
@@ -562,7 +572,7 @@ static PyObject *verdicts_by_offset(PyObject *module, PyObject *arguments) {
     }
     if (!whole || all.at != all.end) {
         Py_CLEAR(verdicts);
-        corrupt(PyModule_GetState(module), &all, &payload);
+        corrupt(&all, &payload);
     }
 done:
     PyBuffer_Release(&window);
@@ -656,7 +666,7 @@ static PyObject *keep_records(PyObject *module, PyObject *arguments) {
         goto done;
     Cursor again = all;
     if (!keep(&all, &kept, shifted, NULL, &size, &newest)) {
-        corrupt(PyModule_GetState(module), &all, &payload);
+        corrupt(&all, &payload);
         goto done;
     }
     body = PyByteArray_FromStringAndSize(NULL, (Py_ssize_t)size);
@@ -701,32 +711,24 @@ static PyMethodDef module_methods[] = {
 
 static int module_exec(PyObject *module) {
     State *state = PyModule_GetState(module);
-    PyObject *batch = PyImport_ImportModule("moldau.common.records.batch");
-    if (batch == NULL)
-        return -1;
-    state->corrupt_batch = PyObject_GetAttrString(batch, "CorruptBatch");
-    Py_DECREF(batch);
-    if (state->corrupt_batch == NULL)
-        return -1;
     state->map_type = PyType_FromModuleAndSpec(module, &map_spec, NULL);
     if (state->map_type == NULL)
         return -1;
     return PyModule_AddObjectRef(module, "OffsetMap", state->map_type) < 0 ||
-                   PyModule_AddIntConstant(module, "SLOT_BYTES", sizeof(Slot)) < 0
+                   PyModule_AddIntConstant(module, "SLOT_BYTES", sizeof(Slot)) < 0 ||
+                   PyModule_AddIntMacro(module, KERNEL_VERSION) < 0
                ? -1
                : 0;
 }
 
 static int module_traverse(PyObject *module, visitproc visit, void *arg) {
     State *state = PyModule_GetState(module);
-    Py_VISIT(state->corrupt_batch);
     Py_VISIT(state->map_type);
     return 0;
 }
 
 static int module_clear(PyObject *module) {
     State *state = PyModule_GetState(module);
-    Py_CLEAR(state->corrupt_batch);
     Py_CLEAR(state->map_type);
     return 0;
 }
