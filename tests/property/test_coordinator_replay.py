@@ -198,7 +198,7 @@ class Story:
         rebuilt = runtime._make_state(0, 0)
         rebuilt.journal.recording = False
         gathering = LastValues()
-        gathering.take(self.world.log.records.get(0, []))
+        gathering.add(self.world.log.records.get(0, []))
         for key, value in gathering.latest.items():
             rebuilt.load(key, value)
         for producer, key, pending in gathering.pending():

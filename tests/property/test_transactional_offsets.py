@@ -121,7 +121,7 @@ def loaded(world: World, log: list[Loaded]) -> GroupShard:
     shard: GroupShard = world.coordinator.runtime._make_state(0, 0)
     shard.journal.recording = False
     gathering = LastValues()
-    gathering.take(log)
+    gathering.add(log)
     for key, value in gathering.latest.items():
         shard.load(key, value)
     for producer, key, pending in gathering.pending():

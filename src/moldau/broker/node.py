@@ -206,7 +206,7 @@ class Node:
             self.static, host.network, host.timers, self._make_monitoring, self._show_parts
         )
         self._stops.append(("monitoring", self.monitoring_port.stop))
-        self.monitoring_port.take()
+        self.monitoring_port.bind()
         self.http_tls = await self._secure_http()
         self.client_state = ClientState(settings.moldau_client_state_max_bytes, host.clock)
         self.listeners = Listeners(
@@ -224,7 +224,7 @@ class Node:
         self._stops.append(("addresses", self.listeners.close))
         if self.http_tls is not None:
             self.listeners.also_renewed.append(self.http_tls.tls)
-        await self.listeners.take(planned)
+        await self.listeners.bind(planned)
         for exposure in self._exposures():
             log.warning("%s", exposure)
 

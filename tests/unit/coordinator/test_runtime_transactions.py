@@ -133,7 +133,7 @@ def test_loading_gives_pending_records_to_the_machine() -> None:
 
 def gathered(*items: Loaded) -> tuple[dict[bytes, bytes], list[tuple[int, bytes, bytes | None]]]:
     gathering = LastValues()
-    gathering.take(items)
+    gathering.add(items)
     rows = [(producer.producer_id, key, value) for producer, key, value in gathering.pending()]
     return gathering.latest, rows
 

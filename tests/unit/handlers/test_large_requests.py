@@ -160,11 +160,13 @@ def test_a_frame_that_stands_in_a_buffer_of_its_own_is_not_copied() -> None:
 def test_large_requests_share_one_allowance_in_the_order_of_arrival() -> None:
     async def scene() -> None:
         allowance = Allowance()
-        assert await allowance.take(10**9, 1000) == 1000
-        assert await allowance.take(900, 1000) == 900
-        first = asyncio.ensure_future(allowance.take(500, 1000))
-        gone = asyncio.ensure_future(allowance.take(500, 1000))
-        small = asyncio.ensure_future(allowance.take(1, 1000))  # there is room, and yet it waits for its turn
+        assert await allowance.acquire(10**9, 1000) == 1000
+        assert await allowance.acquire(900, 1000) == 900
+        first = asyncio.ensure_future(allowance.acquire(500, 1000))
+        gone = asyncio.ensure_future(allowance.acquire(500, 1000))
+        small = asyncio.ensure_future(
+            allowance.acquire(1, 1000)
+        )  # there is room, and yet it waits for its turn
         await asyncio.sleep(0)
         assert not first.done()
         assert not small.done()
@@ -177,7 +179,7 @@ def test_large_requests_share_one_allowance_in_the_order_of_arrival() -> None:
         for each in (1000, 500, 1):
             allowance.give_back(each)
         assert allowance.used == 0
-        assert await allowance.take(5000, 5000) == 5000  # a single one always fits
+        assert await allowance.acquire(5000, 5000) == 5000  # a single one always fits
 
     asyncio.run(asyncio.wait_for(scene(), 5))
 
@@ -185,9 +187,9 @@ def test_large_requests_share_one_allowance_in_the_order_of_arrival() -> None:
 def test_what_was_granted_to_a_cancelled_request_is_given_back() -> None:
     async def scene() -> None:
         allowance = Allowance()
-        await allowance.take(2000, 1000)
-        await allowance.take(2000, 1000)
-        waits = asyncio.ensure_future(allowance.take(700, 1000))
+        await allowance.acquire(2000, 1000)
+        await allowance.acquire(2000, 1000)
+        waits = asyncio.ensure_future(allowance.acquire(700, 1000))
         await asyncio.sleep(0)
         allowance.give_back(1000)
         waits.cancel()

@@ -26,7 +26,7 @@ def test_rates_delays_and_tokens_are_kafkas():
             rate, bucket = Rate(windows), TokenBucket(windows)
         now_ms += pause_ms
         rate.record(value, now_ms)
-        bucket.take(value, LIMIT, now_ms)
+        bucket.spend(value, LIMIT, now_ms)
         assert rate.per_second(now_ms) == pytest.approx(per_second)
         assert rate.delay_ms(LIMIT, now_ms) == delay_ms
         assert bucket.tokens(LIMIT, now_ms) == pytest.approx(tokens)
@@ -59,7 +59,7 @@ def test_a_rate_is_empty_when_nothing_counts_any_more():
 
 def test_another_limit_keeps_what_was_used():
     bucket = TokenBucket(Windows(10, 1000))
-    bucket.take(25, 2.0, 0.0)
+    bucket.spend(25, 2.0, 0.0)
     assert bucket.tokens(2.0, 0.0) == -5
     assert bucket.delay_ms(2.0, 0.0) == 2_500
     assert bucket.delay_ms(10.0, 0.0) == 500

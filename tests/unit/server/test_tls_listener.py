@@ -105,7 +105,7 @@ class World:
             make_tls=lambda name, protocol: ListenerTls(name, protocol, OsFiles(), offload),
             make_handshakes=lambda: Counting(self, loop),
         )
-        await self.listeners.take(planned(settings))
+        await self.listeners.bind(planned(settings))
         await self.listeners.serve(settings, self.dispatcher)  # type: ignore[arg-type]
         return self.listeners.all[0]
 

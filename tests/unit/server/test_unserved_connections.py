@@ -65,7 +65,7 @@ def on_each_loop(scene: Callable[[Listener, FailsLogins], Awaitable[None]]) -> N
             client_state=ClientState(0, SystemClock()),
             http_address=lambda: None,
         )
-        await listeners.take(planned(settings))
+        await listeners.bind(planned(settings))
         await listeners.serve(settings, dispatcher)  # type: ignore[arg-type]
         async with asyncio.timeout(100):
             await scene(listeners.all[0], dispatcher)

@@ -142,7 +142,7 @@ class _Markers:
     timeout_ms = REQUEST_TIMEOUT_MS
     version_min = 1
 
-    def take(self, queued: deque[_Due]) -> list[_Due]:
+    def next_due(self, queued: deque[_Due]) -> list[_Due]:
         """Of one producer only one marker, since the response tells them apart by the producer's id."""
         due: list[_Due] = []
         deferred: list[_Due] = []

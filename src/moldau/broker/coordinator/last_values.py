@@ -37,8 +37,8 @@ class LastValues:
         self._writers: dict[bytes, set[int]] = {}
         self._order = 0
 
-    def take(self, items: Iterable[Loaded]) -> None:
-        """Take up the next records."""
+    def add(self, items: Iterable[Loaded]) -> None:
+        """Add the next records."""
         latest, writers = self.latest, self._writers
         for item in items:
             if item.__class__ is tuple:

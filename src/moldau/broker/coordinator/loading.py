@@ -61,7 +61,7 @@ class Loader:
         values = LastValues()
         records = self._coordinator_log.committed_records(self._topic, shard.index, shard.leader_epoch)
         while chunk := list(islice(records, LOAD_SLICE_RECORDS)):
-            values.take(chunk)
+            values.add(chunk)
             if len(chunk) == LOAD_SLICE_RECORDS:
                 yield
         state: Machine = shard.state

@@ -29,7 +29,7 @@ class Kind(Protocol[D]):
     timeout_ms: int
     version_min: int
 
-    def take(self, queued: deque[D]) -> list[D]:
+    def next_due(self, queued: deque[D]) -> list[D]:
         """Remove from the queue what goes into the next request; what nobody waits for is dropped."""
 
     def request(self, due: list[D]) -> Message:
@@ -79,7 +79,7 @@ class RequestQueue(Generic[D]):
 
     def _send(self) -> None:
         self._scheduled = False
-        due = [] if self._closed else self._kind.take(self._queued)
+        due = [] if self._closed else self._kind.next_due(self._queued)
         if due:
             self._sent = due
             self._sending = asyncio.ensure_future(self._exchange(due))

@@ -182,7 +182,7 @@ class LogManager:
         """
         for directory in self._directories:
             try:
-                directory.take(cluster_id, node_id, random_uuid(self._random))
+                directory.claim(cluster_id, node_id, random_uuid(self._random))
             except OSError as error:
                 directory.report(error)
         usable = self._usable()

@@ -166,7 +166,7 @@ class ReplicaManager:
         not wait for those of other topics."""
         self.on_made_again: Callable[[str, int], None] = lambda topic, index: None
         """Called with each replica that was offline, and is made again because another one leads."""
-        self._work = WorkList(self._bring, self._take, self._not_brought)
+        self._work = WorkList(self._bring, self._remove, self._not_brought)
         self._change_rates()
 
     def _is_sure_of_end(self, partition: Partition, offset: int) -> bool:
@@ -413,7 +413,7 @@ class ReplicaManager:
         for partition in partitions.values():
             self._work.remove(partition, version)
 
-    def _take(self, partition: Partition) -> None:
+    def _remove(self, partition: Partition) -> None:
         """Close a partition that the metadata has no longer, or not here, and remove its log."""
         known = self._image.topics.get(partition.topic)
         is_elsewhere = known is not None and known.topic_id == partition.topic_id

@@ -37,20 +37,20 @@ class Due(NamedTuple):
 class WorkList:
     """Topics to be updated, and partitions to be removed.
 
-    `bring` yields the short steps of one topic, and stops early when `is_current` is false; `take` closes one
-    partition and removes its log; `failed` is called with a topic whose steps raised.
+    `bring` yields the short steps of one topic, and stops early when `is_current` is false; `remove` closes
+    one partition and removes its log; `failed` is called with a topic whose steps raised.
     """
 
     def __init__(
         self,
         bring: Callable[[str, Due], Iterator[None]],
-        take: Callable[[Partition], None],
+        remove: Callable[[Partition], None],
         failed: Callable[[str, Exception], None],
     ) -> None:
         self.lane: SlowLane | None = None
         """None: everything at once, as before clients are served."""
         self._bring = bring
-        self._take = take
+        self._remove = remove
         self._failed = failed
         self._due: dict[str, Due] = {}
         self._leaving: deque[tuple[int, Partition]] = deque()
@@ -124,7 +124,7 @@ class WorkList:
             if self._leaving:
                 _, partition = self._leaving.popleft()
                 try:
-                    self._take(partition)
+                    self._remove(partition)
                 except Exception:
                     name = f"{partition.topic}-{partition.index}"
                     log.exception("%s could not be closed and removed: this is a bug", name)

@@ -53,7 +53,7 @@ class _Rate:
         self._left = float(per_second)
         self._at_ms = clock.monotonic_ms()
 
-    def take(self) -> None:
+    def count(self) -> None:
         """A connection has begun."""
         self._left = self._now() - 1
 
@@ -136,7 +136,7 @@ class AcceptLimits:
         this = self._all[name]
         for rate in (this.rate, None if this.is_exempt else self._rate):
             if rate is not None:
-                rate.take()
+                rate.count()
         if this.is_exempt and self.connection_count > self._connections_max:
             self._make_room()
         for each in self._all.values():

@@ -191,7 +191,7 @@ class Dispatch:
         if shortcut is not None:
             if shortcut.session_version != connection.session.version:
                 connection.shortcut = None  # the client, or its rights, may be others
-            elif shortcut.take(connection, view, position, end):
+            elif shortcut.serve(connection, view, position, end):
                 return REPEATED
         return self._frame(connection, view[position + 4 : end])
 
@@ -356,7 +356,7 @@ class Dispatch:
     ) -> Parts | None:
         entry, version = asked.entry, asked.version
         elements_max = self._broker.settings.moldau_request_elements_max
-        taken = await self._allowance.take(len(frame) // _ELEMENT_BYTES_MIN, elements_max)
+        taken = await self._allowance.acquire(len(frame) // _ELEMENT_BYTES_MIN, elements_max)
         rows_live = ExitStack()
         rows_live.enter_context(self._broker.slow_lane.paused_collector())
         try:

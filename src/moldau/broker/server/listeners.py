@@ -78,7 +78,7 @@ class Listeners:
         self.also_renewed: list[ListenerTls] = []
         """The TLS of other ports, whose stores are renewed as the listeners' are."""
 
-    async def take(self, planned: Sequence[PlannedListener]) -> None:
+    async def bind(self, planned: Sequence[PlannedListener]) -> None:
         """Bind every address; connections are refused until `serve`. AddressError: one cannot be had."""
         for plan in planned:
             tls = await self._tls_of(plan)

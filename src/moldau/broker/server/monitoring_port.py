@@ -56,7 +56,7 @@ class MonitoringPort:
         self.monitoring: Monitoring | None = None
         """Once it has begun."""
 
-    def take(self) -> None:
+    def bind(self) -> None:
         """Bind the port, and schedule `begin`. AddressError: it cannot be bound."""
         if not self._told:
             return

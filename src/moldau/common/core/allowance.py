@@ -20,8 +20,8 @@ class Allowance:
         self.used = 0
         self._waiting: deque[tuple[int, int, asyncio.Future[None]]] = deque()
 
-    async def take(self, elements: int, elements_max: int) -> int:
-        """Wait for this many elements (`elements_max` at most); returns how many were taken."""
+    async def acquire(self, elements: int, elements_max: int) -> int:
+        """Wait for this many elements (`elements_max` at most); returns how many were granted."""
         wanted = min(elements, elements_max)
         if self._waiting or not self._fits(wanted, elements_max):
             turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()

@@ -44,7 +44,7 @@ class UnpackBudget:
         """Whether the budget is used up."""
         return self.bytes_left <= 0 or self.records_left <= 0
 
-    def take(self, size_bytes: int, records: int) -> None:
+    def spend(self, size_bytes: int, records: int) -> None:
         """Subtract these bytes and records."""
         self.bytes_left -= size_bytes
         self.records_left -= records

@@ -38,7 +38,7 @@ class MemoryBudget:
         self.bytes_max = bytes_max
         self.held_bytes = 0
 
-    def take(self, count_bytes: int) -> None:
+    def hold(self, count_bytes: int) -> None:
         """Hold more. HttpProblem 503 if the limit is reached."""
         if self.held_bytes + count_bytes > self.bytes_max:
             raise HttpProblem(
@@ -74,7 +74,7 @@ class RequestContext:
                 f"the request needs more than {self.budget.bytes_max} bytes of memory: send it in parts "
                 "(moldau.http.bodies.bytes.max)",
             )
-        self.budget.take(count_bytes)
+        self.budget.hold(count_bytes)
         self.held_bytes += count_bytes
 
     def release(self, count_bytes: int | None = None) -> None:

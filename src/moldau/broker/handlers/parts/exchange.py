@@ -41,7 +41,7 @@ class Shortcut(Protocol):
 
     session_version: int
 
-    def take(self, exchange: "Exchange", view: memoryview, position: int, end: int) -> bool:
+    def serve(self, exchange: "Exchange", view: memoryview, position: int, end: int) -> bool:
         """Handle the frame whose size field stands at `position`; False: decode it as any other."""
 
 

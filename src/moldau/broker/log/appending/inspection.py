@@ -113,7 +113,7 @@ class Inspection:
             self.result, unpacked_bytes = self._run(limit)
         except UnpacksToMore:
             raise PutOff from None
-        budget.take(unpacked_bytes, count)
+        budget.spend(unpacked_bytes, count)
 
     def run(self, budget: UnpackBudget) -> None:
         """Validate the records and set `result`; in any thread."""
@@ -135,7 +135,7 @@ class Inspection:
                 f"the batch unpacks to more than the {limit} bytes that a batch may have here, or that its "
                 "request has left: send smaller batches",
             )
-        budget.take(unpacked_bytes, count)
+        budget.spend(unpacked_bytes, count)
 
     def _run(self, bytes_max: int) -> tuple[BatchView | Refusal, int]:
         """(what is found, how many bytes were unpacked for it); UnpacksToMore."""

@@ -73,7 +73,7 @@ class LogDirectory:
 
     # -- taking possession -------------------------------------------------------------------------
 
-    def take(self, cluster_id: str, node_id: int, fresh_id: bytes) -> None:
+    def claim(self, cluster_id: str, node_id: int, fresh_id: bytes) -> None:
         """Lock the directory, and check or write its meta.properties; `fresh_id` becomes its directory.id if
         it has none.
 

@@ -57,7 +57,7 @@ class RecordSearch:
         try:
             return self._run(limit, budget)
         except UnpacksToMore:
-            budget.take(limit, 0)
+            budget.spend(limit, 0)
             raise
 
     def _run(self, limit: int, budget: UnpackBudget) -> tuple[int, int] | None:
@@ -68,7 +68,7 @@ class RecordSearch:
                 try:
                     return self._walk(payload)
                 finally:
-                    budget.take(size, batch.count)
+                    budget.spend(size, batch.count)
         except UnpacksToMore:
             raise
         except CompressionFailure as error:

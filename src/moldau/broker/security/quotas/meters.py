@@ -90,12 +90,12 @@ class Meter:
         limit = self.current_limit()
         return NO_LIMIT if limit == NO_LIMIT else self._bucket().tokens(limit, self._all.now_ms())
 
-    def take(self, count: float) -> None:
+    def spend(self, count: float) -> None:
         """So many changes of metadata are made."""
         limit = self.current_limit()
         self.record(count)
         if limit != NO_LIMIT:
-            self._bucket().take(count, limit, self.used_ms)
+            self._bucket().spend(count, limit, self.used_ms)
 
     def bucket_delay_ms(self) -> int:
         """How long until further changes of metadata are taken."""

@@ -31,7 +31,7 @@ class Mutations:
             self._refused = True
             return False
         self._charged.add(topic)
-        self._meter.take(partition_count)
+        self._meter.spend(partition_count)
         return True
 
     def delay_ms(self) -> int:

@@ -32,8 +32,8 @@ class TokenBucket:
         self._tokens, self._updated_ms = tokens, now_ms
         return tokens
 
-    def take(self, count: float, limit: float, now_ms: float) -> None:
-        """Take so many, also if there are fewer."""
+    def spend(self, count: float, limit: float, now_ms: float) -> None:
+        """Spend so many, also if there are fewer."""
         self._tokens = self.tokens(limit, now_ms) - count
 
     def delay_ms(self, limit: float, now_ms: float) -> int:

@@ -59,7 +59,7 @@ def produce(
         request.charge(len(view))
     if acks == -1 and len(view) > COUNTED_BYTES:
         request.size_bytes = len(view)
-    if not _take_rows(request, topics):
+    if not _append_rows(request, topics):
         return None
     answers = request.answers
     if limits is None and len(answers) == 1 and len(answers[0][1]) == 1 and not request.failed:
@@ -78,8 +78,8 @@ def produce(
     return request.frame()
 
 
-def _take_rows(request: PendingProduce, topics: list[ProduceTopic]) -> bool:
-    """Take the rows; False when the rest of them goes on later."""
+def _append_rows(request: PendingProduce, topics: list[ProduceTopic]) -> bool:
+    """Append the rows; False when the rest of them goes on later."""
     slices = None
     count = 0
     for topic_at, (key, partitions) in enumerate(topics):
@@ -94,7 +94,7 @@ def _take_rows(request: PendingProduce, topics: list[ProduceTopic]) -> bool:
                     go_on_later(request, topics, topic_at, at, None)
                     return False
             count += 1
-            deferred = request.take(key, held, rows, index, records)
+            deferred = request.append_row(key, held, rows, index, records)
             if deferred is not None:
                 go_on_later(request, topics, topic_at, at + 1, deferred)
                 return False

@@ -1,16 +1,16 @@
 """Goes on with a Produce request that cannot be handled in one turn of the loop.
 
 There are two reasons: a batch whose records must be looked at for longer than the loop has (a worker thread
-does it, appending/inspection.py), and more rows than fit a slice. The rest of the request is then taken row
-by row, in order, and the connection's next frames wait behind a slot that blocks, so that the batches of a
-producer reach the log in the order in which they were sent.
+does it, appending/inspection.py), and more rows than fit a slice. The rest of the request is then appended
+row by row, in order, and the connection's next frames wait behind a slot that blocks, so that the batches of
+a producer reach the log in the order in which they were sent.
 
     row 1 appended | row 2 deferred ─ inspected ─ appended | row 3 ... ─ last row: the next frames go on
     answer         └─────────────────────────────────────────────── last row committed: it is sent
 
 All of a request's inspections share one budget. If the connection is lost meanwhile, what is not yet appended
 is dropped: its client has no answer, and sends it again. What happens to a partition meanwhile is looked up
-before its batch is appended (`take_inspected`).
+before its batch is appended (`append_inspected`).
 """
 
 import asyncio
@@ -54,7 +54,7 @@ def go_on_later(
     if request.slot is None:
         request.slot = request.exchange.park(blocking=False)
     rest = list(_rest(request, topics, topic_at, at))
-    work = _take_all(request, rest, deferred)
+    work = _append_rest(request, rest, deferred)
     if request.limits is not None:
         work = measured(work, request.limits)
     task = asyncio.get_running_loop().create_task(work)
@@ -78,7 +78,7 @@ def _rest(request: PendingProduce, topics: Sequence[ProduceTopic], topic_at: int
         at = 0
 
 
-async def _take_all(request: PendingProduce, rest: Sequence[_Row], deferred: DeferredRow | None) -> None:
+async def _append_rest(request: PendingProduce, rest: Sequence[_Row], deferred: DeferredRow | None) -> None:
     broker = request.broker
     slices = broker.slow_lane.slices()
     budget = UnpackBudget()
@@ -89,7 +89,7 @@ async def _take_all(request: PendingProduce, rest: Sequence[_Row], deferred: Def
             await slices.next_slice()
             request.now_ms = broker.clock.now_ms()
         view = None if records is None else memoryview(records)
-        deferred = request.take(key, request.lookup.get(key), rows, index, view)
+        deferred = request.append_row(key, request.lookup.get(key), rows, index, view)
         if deferred is not None:
             await request.inspect(deferred, budget)
     request.verify()

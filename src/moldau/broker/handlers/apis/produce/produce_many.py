@@ -1,7 +1,7 @@
-"""A Produce request of more rows than one slice of the loop decodes: decoded, taken and answered in slices.
+"""A Produce request of more rows than one slice of the loop decodes: decoded, appended, answered in slices.
 
 Dispatch has it decoded by its declaration and its answer encoded, both in slices, as any other large request;
-the connection's next frames wait meanwhile. Rows are taken as in produce_later.py, one budget for all.
+the connection's next frames wait meanwhile. Rows are appended as in produce_later.py, one budget for all.
 """
 
 import asyncio
@@ -102,7 +102,7 @@ async def produce_many(
                 await slices.next_slice()
                 pending.now_ms = broker.clock.now_ms()
             records = None if partition.records is None else memoryview(partition.records)
-            deferred = pending.take(key, pending.lookup.get(key), rows, partition.index, records)
+            deferred = pending.append_row(key, pending.lookup.get(key), rows, partition.index, records)
             if deferred is not None:
                 await pending.inspect(deferred, budget)
     pending.verify()

@@ -155,7 +155,7 @@ class RepeatedProduce:
         self.size_bytes = len(answer) - 4
         self.pack = struct.Struct(f">ii{len(self.middle)}sqqq{tail_bytes}s").pack
 
-    def take(self, exchange: Exchange, view: memoryview, position: int, end: int) -> bool:
+    def serve(self, exchange: Exchange, view: memoryview, position: int, end: int) -> bool:
         """Append the frame's records; its answer is parked until they are committed."""
         found = self.repeat.match(view, position, end)
         if found is None:

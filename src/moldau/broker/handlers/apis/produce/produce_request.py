@@ -1,16 +1,16 @@
 """One Produce request: its rows are appended or deferred, and it is answered once all appends are as safe as
 `acks` asks for, or have failed.
 
-    take ──> appended ──> waits for the commit ──┐
-         ──> refused ────────────────────────────┼──> all rows settled ──> the answer, or with acks=0 an end
-         ──> opens a transaction: asks later ────┤    of the connection when a row has failed
-         ──> deferred: its records are inspected ┘
-             elsewhere, then `take_inspected`
+    append_row ──> appended ──> waits for the commit ──┐
+               ──> refused ────────────────────────────┼──> all rows settled ──> the answer; with acks=0 the
+               ──> opens a transaction: asks later ────┤    connection ends instead when a row has failed
+               ──> deferred: its records are inspected ┘
+                   elsewhere, then `append_inspected`
 
 The client must have Write on each topic, and on the transactional id if a batch is transactional. A repeated
 request is let through without asking, while the session's version is unchanged (produce_repeat.py).
 
-Not here: the order in which rows are taken (produce.py, produce_later.py).
+Not here: the order in which rows are appended (produce.py, produce_later.py).
 """
 
 from collections.abc import Mapping
@@ -115,7 +115,7 @@ class PendingProduce:
         self.now_ms = broker.clock.now_ms()
         self.answers: list[tuple[bytes, Rows]] = []  # still growing: a failing disk may settle a row early
         self.failed = False
-        self.left = 1  # held by the handler until all rows are taken
+        self.left = 1  # held by the handler until all rows are appended or refused
         self.slot: Slot | None = None
         self.size_bytes = 0  # of a large request; 0: it is not counted, or counted already
         self.waiting_bytes = 0  # counted, because it waits for followers
@@ -126,7 +126,7 @@ class PendingProduce:
 
     # Rows
 
-    def take(
+    def append_row(
         self,
         key: bytes,
         held: Mapping[int, Partition] | None,
@@ -135,7 +135,7 @@ class PendingProduce:
         records: memoryview | None,
     ) -> DeferredRow | None:
         """Append one row's batch, or refuse it; its response row is added to `rows`. A deferred batch has a
-        row already, which `take_inspected` fills.
+        row already, which `append_inspected` fills.
         """
         partition = None if held is None else held.get(index)
         if (self.refused or self.authorizer is not None) and (refused := self._refusal(key, partition)):
@@ -177,9 +177,9 @@ class PendingProduce:
             seconds, _ = await worker.run(timed(likely), self.exchange, timed(to_the_end))
             limits.used(seconds)
         self.now_ms = self.broker.clock.now_ms()
-        self.take_inspected(deferred)
+        self.append_inspected(deferred)
 
-    def take_inspected(self, deferred: DeferredRow) -> None:
+    def append_inspected(self, deferred: DeferredRow) -> None:
         """Append the batch, if its inspection and the partition's present state allow it."""
         partition, inspection, key, rows, at = deferred
         index = partition.index

@@ -111,7 +111,7 @@ class _Questions:
     timeout_ms = REQUEST_TIMEOUT_MS
     version_min = 4
 
-    def take(self, queued: deque[_Asked]) -> list[_Asked]:
+    def next_due(self, queued: deque[_Asked]) -> list[_Asked]:
         """Of one transactional id only one transaction, since the response tells them apart by the id."""
         due: list[_Asked] = []
         deferred: list[_Asked] = []
