@@ -6,7 +6,8 @@ fetch.min.bytes=-1 it ends when records are there and none has come for `consume
 `max_bytes`: a client with a small limit goes on, record by record.
 
 Records of responses that are not sent yet count against a budget over all instances; when it is used up,
-reads return less. If the client has gone when its response is sent, its records are read again.
+reads return less. If the client has gone before its response is sent, its records are read again; what the
+kernels have taken counts as sent.
 
 A record that is not of the instance's format ends a read before it; the next read is an error that names its
 place, as often as it is asked for: the client must seek past it.
