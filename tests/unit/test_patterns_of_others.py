@@ -2,6 +2,7 @@
 row here with its reason. Everything else goes through moldau.common.core.patterns (RE2)."""
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,7 +17,7 @@ ALLOWED = {
         "moldau/broker/coordinator/group/regex.py",
         "pattern",
     ): "where RE2 has no wheel: nested repeats are refused",
-    ("moldau/tools/kafka/java/java_patterns.py", "whole"): "of who typed the command; RE2 runs what it can",
+    ("moldau/common/core/java_patterns.py", "whole"): "of who typed the command; RE2 runs what it can",
     (
         "moldau/broker/monitor/document.py",
         "f'(<!-- table: {name} -->\\\\n).*?(<!-- end -->)'",
@@ -62,6 +63,14 @@ def test_patterns_that_are_no_literals_run_in_re2(pytestconfig: pytest.Config) -
     unknown = [f"{path}:{line} {text}" for (path, text), line in found.items() if (path, text) not in ALLOWED]
     assert not unknown, "use moldau.common.core.patterns, or say here why not"
     assert not ALLOWED.keys() - found.keys(), "no longer there"
+
+
+def test_re2_is_imported_in_one_place(pytestconfig: pytest.Config) -> None:
+    source = pytestconfig.rootpath / "src"
+    uses = [
+        path for path in source.rglob("*.py") if re.search(r"import re2\b|[\"']re2[\"']", path.read_text())
+    ]
+    assert [str(path.relative_to(source)) for path in uses] == ["moldau/common/core/patterns.py"]
 
 
 def test_the_search_finds_what_it_is_for(tmp_path: Path) -> None:

@@ -7,6 +7,12 @@ import pytest
 
 from moldau.broker.coordinator.group import regex
 from moldau.broker.coordinator.group.regex import InvalidPattern, TopicMatcher, compile_pattern
+from moldau.common.core import patterns
+
+
+def forget_patterns() -> None:
+    compile_pattern.cache_clear()
+    patterns.compile_pattern.cache_clear()
 
 
 @pytest.fixture(params=["re2", "fallback"])
@@ -16,9 +22,9 @@ def engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> I
         pytest.importorskip("re2")
     else:
         monkeypatch.setitem(sys.modules, "re2", None)
-    compile_pattern.cache_clear()
+    forget_patterns()
     yield str(request.param)
-    compile_pattern.cache_clear()
+    forget_patterns()
 
 
 @pytest.mark.usefixtures("engine")
@@ -48,7 +54,7 @@ def test_what_is_not_regular_or_too_large_is_refused(pattern: str) -> None:
 
 def test_re2_is_not_impressed_by_catastrophic_patterns() -> None:
     pytest.importorskip("re2")
-    compile_pattern.cache_clear()
+    forget_patterns()
     for pattern in ("(a*)*b", "(a|aa)+b", "(.*.*)*b"):
         assert not compile_pattern(pattern)("a" * 249)
 
@@ -56,10 +62,10 @@ def test_re2_is_not_impressed_by_catastrophic_patterns() -> None:
 @pytest.mark.parametrize("pattern", ["(a*)*b", "(a|aa)+b", "(.*.*)*b", ".*.*.*.*b"])
 def test_the_fallback_refuses_what_it_cannot_do_safely(pattern: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "re2", None)
-    compile_pattern.cache_clear()
+    forget_patterns()
     with pytest.raises(InvalidPattern, match="google-re2"):
         compile_pattern(pattern)
-    compile_pattern.cache_clear()
+    forget_patterns()
 
 
 def test_each_topic_is_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,8 +11,7 @@ Patterns of names are run on names of properties, by RE2, in linear time. A patt
 
 from __future__ import annotations
 
-from typing import Any
-
+from moldau.common.core.patterns import Pattern, PatternError, compile_pattern
 from moldau.schemas.json_schema.changes import Change, Changes, Found, Pair, Work
 from moldau.schemas.json_schema.nodes import NO_DEFAULT, AnyNode, ArrayNode, FalseNode, Node, ObjectNode
 from moldau.schemas.json_schema.parts import limit_changes
@@ -113,16 +112,10 @@ def _covering(node: ObjectNode, name: str) -> Node | None:
     return None if isinstance(node.additional, bool) else node.additional
 
 
-def _compiled(pattern: str) -> Any:
+def _compiled(pattern: str) -> Pattern | None:
     try:
-        import re2  # type: ignore[import-untyped,import-not-found,unused-ignore]
-    except ImportError:  # no wheel for this platform
-        return None
-    options = re2.Options()
-    options.log_errors, options.max_mem = False, _PATTERN_BYTES_MAX
-    try:
-        return re2.compile(pattern, options)
-    except re2.error:
+        return compile_pattern(pattern, program_bytes_max=_PATTERN_BYTES_MAX)
+    except PatternError:
         return None
 
 

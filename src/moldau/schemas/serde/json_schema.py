@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any
 
+from moldau.common.core.patterns import Pattern, PatternError, compile_pattern
 from moldau.schemas.effort import Abandoned
 from moldau.schemas.schema import JsonValue, ParsedSchema
 from moldau.schemas.serde import SerdeError
@@ -163,26 +164,14 @@ def _counted(check: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @lru_cache(maxsize=_PATTERNS_KEPT)
-def _compiled(pattern: str) -> Any:
-    import re2  # type: ignore[import-untyped,import-not-found,unused-ignore]
-
+def _compiled(pattern: str) -> Pattern:
     try:
-        return re2.compile(pattern, _options())
-    except re2.error:
+        return compile_pattern(pattern, program_bytes_max=_PATTERN_BYTES_MAX)
+    except PatternError:
         raise SerdeError(
             f"the schema's pattern {pattern[:100]!r} cannot be checked: it uses what RE2 does not have "
             "(look-around, back references)"
         ) from None
-
-
-@lru_cache(maxsize=1)
-def _options() -> Any:
-    import re2  # type: ignore[import-untyped,import-not-found,unused-ignore]
-
-    options = re2.Options()
-    options.log_errors = False
-    options.max_mem = _PATTERN_BYTES_MAX
-    return options
 
 
 def _pattern(validator: Any, pattern: str, instance: Any, schema: Any) -> Iterator[Any]:

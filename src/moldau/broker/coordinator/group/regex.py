@@ -14,6 +14,8 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any
 
+from moldau.common.core import patterns
+
 PATTERN_CHARACTERS_MAX = 1000
 """Longer than a few topic names of 249 characters each, in alternatives."""
 
@@ -39,17 +41,11 @@ def compile_pattern(pattern: str) -> Matches:
     if len(pattern) > PATTERN_CHARACTERS_MAX:
         raise InvalidPattern(f"it is longer than {PATTERN_CHARACTERS_MAX} characters")
     try:
-        import re2  # type: ignore[import-untyped,import-not-found,unused-ignore]
-    except ImportError:
+        fullmatch = patterns.compile_pattern(pattern, program_bytes_max=PROGRAM_BYTES_MAX).fullmatch
+    except patterns.NoEngine:
         return _compile_guarded(pattern)
-    options = re2.Options()
-    options.log_errors = False
-    options.max_mem = PROGRAM_BYTES_MAX
-    try:
-        fullmatch = re2.compile(pattern, options).fullmatch
-    except re2.error as error:
-        reason = error.args[0] if error.args else "syntax error"
-        raise InvalidPattern(reason.decode() if isinstance(reason, bytes) else str(reason)) from None
+    except patterns.PatternError as error:
+        raise InvalidPattern(error.reason) from None
     return lambda name: fullmatch(name) is not None
 
 

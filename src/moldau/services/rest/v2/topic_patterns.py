@@ -6,6 +6,7 @@ busy for ever.
 
 from collections.abc import Callable
 
+from moldau.common.core.patterns import PatternError, compile_pattern
 from moldau.services.http.problems import HttpProblem
 from moldau.services.rest.v2.errors import UNPROCESSABLE
 
@@ -14,15 +15,10 @@ _CHARACTERS_MAX = 1_000
 
 def compiled(pattern: str) -> Callable[[str], bool]:
     """Whether a name matches. HttpProblem 422."""
-    import re2  # type: ignore[import-untyped,import-not-found,unused-ignore]
-
     if len(pattern) > _CHARACTERS_MAX:
         raise HttpProblem(UNPROCESSABLE, f"topic_pattern must have at most {_CHARACTERS_MAX} characters")
-    options = re2.Options()
-    options.log_errors = False
     try:
-        found = re2.compile(pattern, options)
-    except re2.error as wrong:
-        reason = wrong.args[0].decode() if wrong.args and isinstance(wrong.args[0], bytes) else str(wrong)
-        raise HttpProblem(UNPROCESSABLE, f"topic_pattern is no regular expression: {reason}") from None
+        found = compile_pattern(pattern)
+    except PatternError as wrong:
+        raise HttpProblem(UNPROCESSABLE, f"topic_pattern is no regular expression: {wrong}") from None
     return lambda name: found.fullmatch(name) is not None

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 
-from moldau.tools.kafka.java.java_patterns import NotTranslated, PatternError, compile_java
+from moldau.common.core.java_patterns import NotTranslated, compile_java
+from moldau.common.core.patterns import PatternError
 from moldau.tools.kafka.problems import ToolError
 
 

@@ -5,12 +5,12 @@ A failure of the cluster is a line on standard output, and ends with 0, as in Ka
 
 from __future__ import annotations
 
-import importlib
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from moldau.client.errors import error_words
+from moldau.common.core.patterns import PatternError, compile_pattern
 from moldau.common.protocol.errors import ErrorCode
 from moldau.tools.kafka.lines.options import Given, Long, Option, Parser, flag
 from moldau.tools.kafka.problems import CommandLineError, ToolError
@@ -192,15 +192,10 @@ def _check_reset(given: Given) -> None:
 
 def _validate(text: str) -> int:
     """Say whether a pattern is one of RE2's, which groups of the new protocol subscribe by."""
-    re2 = importlib.import_module("re2")  # without types
-
-    options = re2.Options()
-    options.log_errors = False
     try:
-        re2.compile(text, options)
-    except re2.error as problem:
-        reason = problem.args[0] if problem.args else "syntax error"
-        words = reason.decode(errors="replace") if isinstance(reason, bytes) else str(reason)
+        compile_pattern(text)
+    except PatternError as problem:
+        words = problem.reason
         for ours, javas in _PATTERN_ERRORS.items():
             if words.startswith(ours):
                 words = javas

@@ -11,7 +11,8 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from moldau.tools.kafka.java.java_patterns import PatternError, compile_java
+from moldau.common.core.java_patterns import compile_java
+from moldau.common.core.patterns import PatternError
 from moldau.tools.kafka.problems import ToolError
 
 LOOKS_EVERY_MS = 300_000

@@ -19,8 +19,7 @@ import unicodedata
 import warnings
 from typing import cast
 
-from moldau.common.core.patterns import Pattern, compile_pattern
-from moldau.common.core.patterns import PatternError as LinearPatternError
+from moldau.common.core.patterns import Pattern, PatternError, compile_pattern
 
 Characters = frozenset[str]
 
@@ -76,10 +75,6 @@ _GROUP_NAME = re.compile(r"<([a-zA-Z][a-zA-Z0-9]*)>", re.ASCII)
 _FLAGS = re.compile(r"\?([a-zA-Z]*)(?:-([a-zA-Z]*))?([:)])", re.ASCII)
 
 
-class PatternError(ValueError):
-    """The text is no regular expression of Java's."""
-
-
 class NotTranslated(PatternError):
     """Java may understand it; this module does not."""
 
@@ -96,7 +91,7 @@ def compile_java(text: str) -> Pattern:
             in_python = re.compile(whole, re.ASCII)
         try:
             return compile_pattern(whole)
-        except LinearPatternError:
+        except PatternError:
             return cast(Pattern, in_python)
     except (re.error, OverflowError, RecursionError) as problem:
         if "look-behind" in str(problem):

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from moldau.tools.kafka.java.java_patterns import NotTranslated, PatternError, compile_java
+from moldau.common.core.java_patterns import NotTranslated, compile_java
+from moldau.common.core.patterns import PatternError
 from moldau.tools.kafka.lines.topic_filter import topic_pattern
 from moldau.tools.kafka.problems import ToolError
 from moldau.tools.kafka.queries.topic_subscription import TopicSubscription
