@@ -181,8 +181,8 @@ def parse_options(given: Mapping[str, str], query: str | None = None) -> SourceO
         if name.startswith(KAFKA_PREFIX) and name != "kafka.bootstrap.servers"
     }
     read_committed, group_id = _isolation(client) == "read_committed", _group(texts, client)
-    patience = _count(texts, "kafkaConsumer.pollTimeoutMs") or 120_000
-    client.setdefault("default.api.timeout.ms", str(patience))
+    timeout_ms = _count(texts, "kafkaConsumer.pollTimeoutMs") or 120_000
+    client.setdefault("default.api.timeout.ms", str(timeout_ms))
     check_client_options(client)  # which warns of those that have no effect
     most, least = _count(texts, "maxOffsetsPerTrigger"), _count(texts, "minOffsetsPerTrigger")
     if most is not None and least is not None and least > most:

@@ -151,8 +151,8 @@ def parse_sink_options(given: Mapping[str, str], *, streaming: bool) -> SinkOpti
     _check_partitioner(kafka)
     transactional_id, batch_id = _identity(texts, kafka, delivery, streaming)
     client = {name: value for name, value in kafka.items() if name not in PRODUCER_SETTINGS}
-    patience = kafka.get("delivery.timeout.ms", kafka.get("message.timeout.ms", "120000"))
-    client.setdefault("default.api.timeout.ms", patience)
+    timeout_ms = kafka.get("delivery.timeout.ms", kafka.get("message.timeout.ms", "120000"))
+    client.setdefault("default.api.timeout.ms", timeout_ms)
     _warn_without_effect(kafka)
     client = {name: value for name, value in client.items() if name not in CONSUMER_SETTINGS}
     try:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from moldau.broker.controller.controller import Controller
 from moldau.broker.coordinator.election import ElectedCoordinator, ElectedCoordinators
-from moldau.broker.coordinator.leadership_doubt import never
+from moldau.broker.coordinator.stall_guard import never
 from moldau.broker.handlers import load_all
 from moldau.broker.handlers.apis.produce.produce_transactional import Verifications
 from moldau.broker.handlers.apis.transactions.transaction_verifier import (
@@ -133,8 +133,8 @@ class Node:
         self.round_trips: RoundTrips | None = None
         self.token_keys: Callable[[], Sequence[KeySource]] = tuple
         """The keys of token issuers, for OAUTHBEARER."""
-        self._in_doubt: Callable[[], bool] = never
-        """Whether the leadership of coordinators is in doubt; a single broker's never is."""
+        self._stalled: Callable[[], bool] = never
+        """Whether this process stalled, and does not know yet what was decided since (stall_guard.py)."""
 
     @property
     def address(self) -> str:
@@ -560,7 +560,7 @@ class Node:
         has connections of its own.
         """
         from moldau.broker.coordinator.cluster_markers import ClusterMarkers
-        from moldau.broker.coordinator.leadership_doubt import LeadershipDoubt
+        from moldau.broker.coordinator.stall_guard import StallGuard
         from moldau.broker.handlers.apis.transactions.cluster_verifier import ClusterTransactionVerifier
         from moldau.broker.replication.end_doubt import EndDoubt
 
@@ -573,10 +573,10 @@ class Node:
         verifier = ClusterTransactionVerifier(self.node_id, image, self.transaction_verifier, question_peers)
         self.markers, self.transaction_verifier = markers, verifier
         stall_ms = self._settings.zookeeper_session_timeout_ms / 2
-        doubt = LeadershipDoubt(self.host.clock, self.host.timers, stall_ms, self.controller.confirm)
-        doubt.start()
-        self._in_doubt = doubt
-        self._stops.append(("doubt about leadership", doubt.stop))
+        guard = StallGuard(self.host.clock, self.host.timers, stall_ms, self.controller.confirm)
+        guard.start()
+        self._stalled = guard
+        self._stops.append(("stall guard", guard.stop))
         end_doubt = EndDoubt(self.host.clock.monotonic_ms, self.controller.confirm)
         self.replicas.end_doubt = end_doubt
         self._stops.append(("doubt about ends", end_doubt.stop))
@@ -595,7 +595,7 @@ class Node:
             clock=self.host.clock,
             timers=self.host.timers,
             random_source=self.host.random,
-            in_doubt=self._in_doubt,
+            stalled=self._stalled,
             account=self.client_state.groups,
         )
 
@@ -610,7 +610,7 @@ class Node:
             timers=self.host.timers,
             producer_ids=self.producer_ids,
             markers=self.markers,
-            in_doubt=self._in_doubt,
+            stalled=self._stalled,
         )
 
     # Metadata

@@ -90,7 +90,7 @@ class Cluster:
             except (Retriable, OSError) as problem:
                 if isinstance(problem, ClusterTimeout):
                     raise
-                limit = self.options.patience_seconds if within_seconds is None else within_seconds
+                limit = self.options.api_timeout_seconds if within_seconds is None else within_seconds
                 if not self._reached and self._first_contact_seconds is not None:
                     limit = min(limit, self._first_contact_seconds)
                 if time.monotonic() + pause - started > limit:

@@ -10,7 +10,7 @@ batch at or behind its end, not at its last record.
 A range that ends above the high watermark (with `read_committed`: the last stable offset) is waited for, and
 so is an empty response below it (a broker may read from remote storage, or throttle). An empty response does
 not mean that nothing is left: a compacted log keeps its last batch, if only the header. After
-`patience_seconds` without progress the range ends with ClusterTimeout.
+`default.api.timeout.ms` without progress the range ends with ClusterTimeout.
 
 Not here: what to do about deleted records (OffsetOutOfRange has the log's range); the caller decides.
 """
@@ -117,7 +117,7 @@ class _RangeReader:
             batches = self._whole_batches(data)
             self._advance(batches, data)
             if not batches:
-                self._check_patience()
+                self._check_timeout()
                 continue
             self._ask_ahead()
             yield FetchedBatches(batches, data.aborted_transactions if self.read_committed else None)
@@ -234,14 +234,14 @@ class _RangeReader:
             self._reason += ", held back by an open transaction"
 
     def _seconds_left(self) -> float:
-        patience = self.cluster.options.patience_seconds
-        return max(patience - (time.monotonic() - self._progress_at), 0.0)
+        limit = self.cluster.options.api_timeout_seconds
+        return max(limit - (time.monotonic() - self._progress_at), 0.0)
 
-    def _check_patience(self) -> None:
+    def _check_timeout(self) -> None:
         if self._seconds_left() <= 0:
             raise ClusterTimeout(
                 f"cannot read {self.name} up to offset {self.end}: at offset {self.position} nothing came "
-                f"for {self.cluster.options.patience_seconds:g} seconds; {self._reason}"
+                f"for {self.cluster.options.api_timeout_seconds:g} seconds; {self._reason}"
             )
 
     def _out_of_range(self) -> OffsetOutOfRange:

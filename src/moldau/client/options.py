@@ -30,7 +30,7 @@ class ClientOptions:
     client_id: str = "moldau-client"
     request_timeout_seconds: float = 30.0
     connect_timeout_seconds: float = 10.0
-    patience_seconds: float = 300.0
+    api_timeout_seconds: float = 300.0
     """For how long an operation is tried again while the cluster does not answer as it should."""
     backoff_seconds: float = 0.1
     backoff_seconds_max: float = 1.0
@@ -68,7 +68,7 @@ _NUMBERS = {
     "request.timeout.ms": ("request_timeout_seconds", 1000.0),
     "socket.timeout.ms": ("request_timeout_seconds", 1000.0),
     "socket.connection.setup.timeout.ms": ("connect_timeout_seconds", 1000.0),
-    "default.api.timeout.ms": ("patience_seconds", 1000.0),
+    "default.api.timeout.ms": ("api_timeout_seconds", 1000.0),
     "retry.backoff.ms": ("backoff_seconds", 1000.0),
     "reconnect.backoff.ms": ("backoff_seconds", 1000.0),
     "retry.backoff.max.ms": ("backoff_seconds_max", 1000.0),

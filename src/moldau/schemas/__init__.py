@@ -1,7 +1,7 @@
 """Schemas of records: Avro, JSON Schema and Protobuf, their differences, and values written with them.
 
     schema.py          what a schema is, in any of the three languages; what a language offers
-    languages.py       parse(): the one door to the three
+    languages.py       parse(): a schema of any language
     compatibility.py   levels: which differences count, against which versions
     wire.py            a schema's id before a payload, or in a header
     subjects.py        under which subject a topic's schema is registered

@@ -1,4 +1,4 @@
-"""The one door to the three languages; each is imported when its first schema comes."""
+"""Parses a schema of any language; a language is imported when its first schema comes."""
 
 from collections.abc import Mapping
 from importlib import import_module

@@ -21,11 +21,11 @@ from moldau.common.protocol.messages.metadata import (
     MetadataResponseBroker,
 )
 from moldau.common.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
+from moldau.tools.doctor.addresses import Advertised, check_advertised, check_bootstrap
 from moldau.tools.doctor.findings import Finding, Grade, Report
-from moldau.tools.doctor.speaking import Reached, Trouble, reach
+from moldau.tools.doctor.handshake import Reached, Trouble, reach
+from moldau.tools.doctor.round_trip import Written, _compare_clocks
 from moldau.tools.doctor.transport import Transport, transport_of
-from moldau.tools.doctor.trying import Written, _compare_clocks
-from moldau.tools.doctor.ways_in import Advertised, check_advertised, check_bootstrap
 from moldau.tools.shared.errors import UsageError
 
 PLAIN = transport_of({})

@@ -15,11 +15,11 @@ import asyncio
 from collections.abc import Callable, Iterator
 from typing import Generic, TypeVar
 
-from moldau.broker.coordinator.leadership_doubt import never
 from moldau.broker.coordinator.loading import Loader
 from moldau.broker.coordinator.machine import CoordinatorLog, Machine
 from moldau.broker.coordinator.result import Parked, Result
 from moldau.broker.coordinator.shard import COMMIT_TIMEOUT_MS, Shard
+from moldau.broker.coordinator.stall_guard import never
 from moldau.common.core.clock import Clock
 from moldau.common.core.timers import Timers
 from moldau.common.protocol.errors import ErrorCode
@@ -41,9 +41,9 @@ class CoordinatorRuntime(Generic[M]):
         clock: Clock,
         timers: Timers,
         commit_timeout_ms: Callable[[], int] = lambda: COMMIT_TIMEOUT_MS,
-        in_doubt: Callable[[], bool] = never,
+        stalled: Callable[[], bool] = never,
     ) -> None:
-        self._in_doubt = in_doubt
+        self._stalled = stalled
         self._commit_timeout_ms = commit_timeout_ms
         self.topic = topic
         self._coordinator_log = log
@@ -138,7 +138,7 @@ class CoordinatorRuntime(Generic[M]):
             return refuse(ErrorCode.NOT_COORDINATOR)
         if shard.loading:
             return refuse(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-        if self._in_doubt():
+        if self._stalled():
             return refuse(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         response: R | asyncio.Future[R] = shard.decide(operation, refuse, parked)
         return response

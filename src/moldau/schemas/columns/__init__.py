@@ -6,7 +6,7 @@
     Encoder(parsed, schema_id).encode(...)     columns -> records in that format
     schema_of_arrow(columns, type, name)       the schema to register for these columns
 
-    decoder.py  encoder.py      the languages behind one door
+    decoder.py  encoder.py      one interface for the three languages
     avro_tree.py  avro_types.py  avro_program.py  avro_default.py
                                 Avro: the parser's tree; its types in Arrow; writer and reader as a program
     protobuf_types.py  protobuf_program.py

@@ -100,12 +100,12 @@ class Instance:
             if part is not None:
                 part.close()
 
-    def _connect(self, patience_ms: int | None = None) -> Cluster:
-        patience = self._settings.kafkastore_timeout_ms if patience_ms is None else patience_ms
+    def _connect(self, timeout_ms: int | None = None) -> Cluster:
+        timeout_ms = self._settings.kafkastore_timeout_ms if timeout_ms is None else timeout_ms
         given = {
             "client.id": f"schema-registry-{self._identity.host}-{self._identity.port}",
-            "request.timeout.ms": str(min(patience, 30_000)),
-            "default.api.timeout.ms": str(patience),
+            "request.timeout.ms": str(min(timeout_ms, 30_000)),
+            "default.api.timeout.ms": str(timeout_ms),
             "fetch.max.wait.ms": str(_FETCH_WAIT_MS),
             **self._client,
         }

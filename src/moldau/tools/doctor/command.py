@@ -112,11 +112,11 @@ def examine(
     read_only: bool,
 ) -> None:
     """Run all checks. UsageError for settings that cannot be used at all."""
+    from moldau.tools.doctor.addresses import Advertised, check_advertised, check_bootstrap
     from moldau.tools.doctor.groups import check_coordinator, check_lag
-    from moldau.tools.doctor.standing import check_disks, check_partitions, check_store
+    from moldau.tools.doctor.partitions import check_disks, check_partitions, check_store
+    from moldau.tools.doctor.round_trip import check_round_trip
     from moldau.tools.doctor.transport import transport_of
-    from moldau.tools.doctor.trying import check_round_trip
-    from moldau.tools.doctor.ways_in import Advertised, check_advertised, check_bootstrap
     from moldau.tools.shared.connection import parse_address
 
     transport = transport_of(settings, timeout_seconds)

@@ -152,7 +152,7 @@ def why_stalled(connection: Connection, *, coordinators: bool = False) -> str:
 
 def _unreached(connection: Connection) -> str:
     """Why no bootstrap address answers: the first step of a connection that fails (TLS, a login, a name)."""
-    from moldau.tools.doctor.speaking import Trouble, reach
+    from moldau.tools.doctor.handshake import Trouble, reach
     from moldau.tools.doctor.transport import transport_of
 
     try:

@@ -21,11 +21,11 @@ from moldau.broker.coordinator.group.offsets import refuse_commit
 from moldau.broker.coordinator.group.removals import Removals
 from moldau.broker.coordinator.group.shard import GroupShard
 from moldau.broker.coordinator.group.transactional_offsets import CommitGuard
-from moldau.broker.coordinator.leadership_doubt import never
 from moldau.broker.coordinator.machine import CoordinatorLog
 from moldau.broker.coordinator.markers import Marker
 from moldau.broker.coordinator.result import Parked, Result
 from moldau.broker.coordinator.runtime import CoordinatorRuntime
+from moldau.broker.coordinator.stall_guard import never
 from moldau.broker.metadata.changes import Change, PartitionsAdded, TopicCreated, TopicDeleted
 from moldau.broker.metadata.image import GROUP_OFFSETS_TOPIC, Image
 from moldau.common.core.client_state import Account, Holdings
@@ -103,7 +103,7 @@ class GroupCoordinator:
         clock: Clock,
         timers: Timers,
         random_source: random.Random,
-        in_doubt: Callable[[], bool] = never,
+        stalled: Callable[[], bool] = never,
         account: Account | None = None,
     ) -> None:
         """What groups hold is counted in `account`; without one it is not limited."""
@@ -131,7 +131,7 @@ class GroupCoordinator:
             clock=clock,
             timers=timers,
             commit_timeout_ms=lambda: settings().offsets_commit_timeout_ms,
-            in_doubt=in_doubt,
+            stalled=stalled,
         )
 
     # Life.

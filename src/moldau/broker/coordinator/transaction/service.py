@@ -14,11 +14,11 @@ from typing import TypeVar
 
 from moldau.broker.coordinator.coordinator import partition_of
 from moldau.broker.coordinator.group.regex import InvalidPattern
-from moldau.broker.coordinator.leadership_doubt import never
 from moldau.broker.coordinator.machine import CoordinatorLog
 from moldau.broker.coordinator.markers import MarkerWriter, TopicPartition
 from moldau.broker.coordinator.result import Result
 from moldau.broker.coordinator.runtime import CoordinatorRuntime
+from moldau.broker.coordinator.stall_guard import never
 from moldau.broker.coordinator.transaction import queries
 from moldau.broker.coordinator.transaction.completion_wait import COMPLETION_WAIT_MS, CompletionWait
 from moldau.broker.coordinator.transaction.delivery import Delivery
@@ -85,7 +85,7 @@ class TransactionCoordinator:
         markers: MarkerWriter,
         transaction_version: Callable[[], int] = lambda: EPOCH_BUMPING_VERSION,
         completion_wait_ms: int = COMPLETION_WAIT_MS,
-        in_doubt: Callable[[], bool] = never,
+        stalled: Callable[[], bool] = never,
     ) -> None:
         self._image = image
         self._settings = settings
@@ -103,7 +103,7 @@ class TransactionCoordinator:
             make_state=self._make_state,
             clock=clock,
             timers=timers,
-            in_doubt=in_doubt,
+            stalled=stalled,
         )
         self._ids = ProducerIdAllocation(self.runtime, producer_ids, timers)
         self._partitions = PartitionRequests(self.runtime, self._completion_wait, self.partition_for)

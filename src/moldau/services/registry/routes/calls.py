@@ -2,7 +2,7 @@
 
 Calls that may take long run in worker threads: reads in one pool, comparisons in another, writes in a third,
 so that neither a broker which does not answer writes nor large schemas hold up reads. Comparisons, also those
-before a large schema is registered, take turns by host (turns.py). What waits is dropped when its client
+before a large schema is registered, take turns by host (fair_queue.py). What waits is dropped when its client
 leaves; what runs ends then, when the service stops, and after its steps (schemas/effort.py).
 
 A write that comes to an instance which is not the primary goes to the primary as it came, and is seen by the
@@ -35,7 +35,7 @@ from moldau.services.http.rights import Kind, Operation, Rights
 from moldau.services.registry.forwarding import Interrupted, NotReached
 from moldau.services.registry.names import ANY_CONTEXT, normal_name, parse_context, parse_name, qualify
 from moldau.services.registry.problems import Code, NotPrimary, RegistryProblem
-from moldau.services.registry.routes.turns import Turns
+from moldau.services.registry.routes.fair_queue import FairQueue
 from moldau.services.registry.service import RegistryService
 
 log = logging.getLogger("moldau.registry")
@@ -79,7 +79,7 @@ class Calls:
         default_factory=lambda: ThreadPoolExecutor(_COMPARED_AT_ONCE, "registry-compare")
     )
     writers: Executor = field(default_factory=lambda: ThreadPoolExecutor(16, "registry-write"))
-    turns: Turns = field(default_factory=lambda: Turns(_COMPARED_AT_ONCE))
+    turns: FairQueue = field(default_factory=lambda: FairQueue(_COMPARED_AT_ONCE))
     stopped: Event = field(default_factory=Event)
 
     async def read(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:

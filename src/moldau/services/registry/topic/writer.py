@@ -176,7 +176,7 @@ class TopicWriter:
 
     def _open(self) -> None:
         """Take over the transactional id, and bring the state up to date."""
-        seconds = self._cluster.options.patience_seconds
+        seconds = self._cluster.options.api_timeout_seconds
         producer = TransactionalProducer(self._cluster, self._transactional_id, _TRANSACTION_TIMEOUT_MS)
         try:
             producer.open()
@@ -253,7 +253,7 @@ class TopicWriter:
         return decided
 
     def _catch_up(self) -> None:
-        self._reader.wait_for(self._reader.end(), self._cluster.options.patience_seconds)
+        self._reader.wait_for(self._reader.end(), self._cluster.options.api_timeout_seconds)
 
     def _settle(self, operations: list[Operation], problem: Exception, maybe_committed: bool) -> None:
         """Let operations decide again once the id was opened again; refuse those that may not."""

@@ -4,7 +4,7 @@ import asyncio
 
 from fake_peers import turns
 
-from moldau.broker.coordinator.leadership_doubt import RETRY_MS, LeadershipDoubt
+from moldau.broker.coordinator.stall_guard import RETRY_MS, StallGuard
 from moldau.common.core.clock import ManualClock
 from moldau.common.core.timers import ManualTimers
 
@@ -16,8 +16,8 @@ class World:
         self.clock = ManualClock()
         self.timers = ManualTimers(self.clock)
         self.asked: list[asyncio.Future[bool]] = []
-        self.doubt = LeadershipDoubt(self.clock, self.timers, STALL_MS, self.confirm)
-        self.doubt.start()
+        self.guard = StallGuard(self.clock, self.timers, STALL_MS, self.confirm)
+        self.guard.start()
 
     def confirm(self) -> "asyncio.Future[bool]":
         self.asked.append(asyncio.get_running_loop().create_future())
@@ -33,37 +33,37 @@ def test_who_never_stands_still_asks_nobody() -> None:
         world = World()
         for _ in range(20):
             world.timers.advance(STALL_MS - 1)
-            assert not world.doubt()
+            assert not world.guard()
         assert world.asked == []
-        world.doubt.stop()
+        world.guard.stop()
         assert world.timers._due == [] or all(each[2].callback is None for each in world.timers._due)
 
     asyncio.run(main())
 
 
-def test_after_standing_still_it_is_in_doubt_until_the_store_has_confirmed() -> None:
+def test_after_standing_still_it_refuses_until_the_store_has_confirmed() -> None:
     async def main() -> None:
         world = World()
         world.clock.advance(STALL_MS + 1)  # no timer runs: the loop does not turn
-        assert world.doubt(), "a request is handled before the timer"
+        assert world.guard(), "a request is handled before the timer"
         await turns()
         world.timers.advance(10 * STALL_MS)
-        assert world.doubt(), "time alone does not settle it"
+        assert world.guard(), "time alone does not settle it"
         assert len(world.asked) == 1
         await world.answer(confirmed=True)
-        assert world.doubt(), "it has taken so long that it is doubtful again"
+        assert world.guard(), "it has taken so long that it refuses again"
         world.timers.advance(RETRY_MS)
         await turns()
         await world.answer(confirmed=False)  # the session is over
-        assert world.doubt()
+        assert world.guard()
         world.timers.advance(RETRY_MS)
         await turns()
         await world.answer(confirmed=True)
-        assert not world.doubt()
+        assert not world.guard()
         world.timers.advance(STALL_MS)
-        assert not world.doubt()
+        assert not world.guard()
         assert len(world.asked) == 3
-        world.doubt.stop()
+        world.guard.stop()
 
     asyncio.run(main())
 
@@ -72,16 +72,16 @@ def test_a_store_that_fails_is_asked_again() -> None:
     async def main() -> None:
         world = World()
         world.clock.advance(STALL_MS + 1)
-        assert world.doubt()
+        assert world.guard()
         await turns()
         world.asked[-1].set_exception(RuntimeError("an entry is missing"))
         await turns()
-        assert world.doubt()
+        assert world.guard()
         world.timers.advance(RETRY_MS)
         await turns()
         await world.answer(confirmed=True)
-        assert not world.doubt()
-        world.doubt.stop()
+        assert not world.guard()
+        world.guard.stop()
 
     asyncio.run(main())
 
@@ -93,7 +93,7 @@ def test_it_notices_without_any_request() -> None:
         world.timers.advance(0)
         await turns()
         assert len(world.asked) == 1
-        world.doubt.stop()
+        world.guard.stop()
         await turns()
         assert world.asked[0].cancelled()
 

@@ -13,7 +13,7 @@ from moldau.schemas.languages import parse
 from moldau.schemas.schema import ParsedSchema, SchemaText, SchemaType, TooComplex
 from moldau.services.http.context import CLIENT_HOST, CLIENT_IS_GONE
 from moldau.services.registry.routes.calls import Calls
-from moldau.services.registry.routes.turns import Turns
+from moldau.services.registry.routes.fair_queue import FairQueue
 
 
 def calls() -> Calls:
@@ -55,7 +55,7 @@ def test_another_hosts_comparison_begins_at_once() -> None:
 
 def test_hosts_go_round() -> None:
     async def main() -> None:
-        turns, order = Turns(1), []
+        turns, order = FairQueue(1), []
 
         async def one(host: str) -> None:
             async with turns.turn(host):
@@ -70,7 +70,7 @@ def test_hosts_go_round() -> None:
 
 def test_a_cancelled_turn_is_given_on() -> None:
     async def main() -> None:
-        turns = Turns(1)
+        turns = FairQueue(1)
         begun: list[int] = []
 
         async def one(number: int) -> None:

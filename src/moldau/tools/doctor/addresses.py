@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from moldau.tools.doctor.findings import Report, Stopwatch
-from moldau.tools.doctor.speaking import Reached, Trouble, lacking, reach, resolve
+from moldau.tools.doctor.handshake import Reached, Trouble, lacking, reach, resolve
 from moldau.tools.doctor.transport import Transport
 
 _SLOW_LOOKUP_MS = 1000.0

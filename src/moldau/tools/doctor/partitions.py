@@ -16,7 +16,7 @@ from moldau.tools.shared.causes import disk_trouble, store_troubles
 from moldau.tools.shared.errors import CommandError
 
 if TYPE_CHECKING:
-    from moldau.tools.doctor.ways_in import Advertised
+    from moldau.tools.doctor.addresses import Advertised
     from moldau.tools.shared.connection import Connection
 
 _NAMED = 3

@@ -21,7 +21,7 @@ class _Waiting(NamedTuple):
     is_gone: Callable[[], bool]
 
 
-class Turns:
+class FairQueue:
     """Hosts, and what they wait for."""
 
     def __init__(self, at_once: int) -> None:

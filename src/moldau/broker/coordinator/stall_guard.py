@@ -9,7 +9,7 @@ metadata store has been asked for everything that was decided meanwhile; resigni
     tick tick tick ........ stopped ........ | request: refused ──> store asked ──> confirmed | served
 
 While the store cannot be reached, nothing that went on before is interrupted: only a process that stood still
-is in doubt. Not here: a coordinator that is merely cut off (shard.py: its callers wait in vain, and go).
+refuses. Not here: a coordinator that is merely cut off (shard.py: its callers wait in vain, and go).
 """
 
 import asyncio
@@ -23,11 +23,11 @@ RETRY_MS = 100
 _TICKS = 4
 """Looks in the time that counts as standing still."""
 
-_log = logging.getLogger("moldau.coordinator.leadership_doubt")
+_log = logging.getLogger("moldau.coordinator.stall_guard")
 
 
-class LeadershipDoubt:
-    """Whether this broker's leadership is in doubt: called before each decision.
+class StallGuard:
+    """Called before each decision: has this process stalled, and what was decided since is not known?
 
     `confirm()` is true once all that was decided before the call is known here. Where it is false, or raises,
     it is called again.
@@ -71,7 +71,7 @@ class LeadershipDoubt:
             began_ms = self._clock.monotonic_ms()
             try:
                 confirmed = await self._confirm()
-            except Exception:  # without an answer the doubt would last for ever
+            except Exception:  # without an answer the refusals would last for ever
                 _log.exception("the metadata could not be confirmed; trying again")
                 confirmed = False
             now_ms = self._clock.monotonic_ms()
@@ -87,5 +87,5 @@ class LeadershipDoubt:
 
 
 def never() -> bool:
-    """The doubt of a broker that has nobody to depose it."""
+    """The guard of a broker that nobody can depose."""
     return False
