@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from moldau.broker.controller.decision import Steps, decided
 from moldau.broker.controller.election import ElectionType, elect_leaders
 from moldau.broker.controller.in_sync import Rules, after_brokers, with_leader
-from moldau.broker.controller.log_ends import LogEndReports, Told, tell_ends, valid_ends
+from moldau.broker.controller.log_ends import LogEndReports, Told, tell_ends, told_ends, valid_ends
 from moldau.broker.controller.membership import brokers_changed
 from moldau.broker.controller.reassignment_rules import with_target
 from moldau.broker.metadata.changes import Change, LogEndsTold, ReplicasOffline, replay
@@ -312,3 +312,46 @@ class Loop:
 async def turns() -> None:
     for _ in range(10):
         await asyncio.sleep(0)
+
+
+PARTITIONS = 5_000
+
+
+def all_told(offline: bool = False) -> Image:
+    """A topic of many partitions, of which every broker has told its ends (or lost its log)."""
+    indexes = range(PARTITIONS)
+    topic = TopicState("a", TOPIC_ID, tuple(PartitionState(1, 5, 7, REPLICAS, REPLICAS) for _ in indexes))
+    ends = {} if offline else {TOPIC_ID: tuple(LogEnd(index, 5, 1, index) for index in indexes)}
+    lost = {TOPIC_ID: tuple(indexes)} if offline else {}
+    brokers = {
+        node: BrokerState(node, node * 10, {}, levels=LEVELS, log_ends=ends, offline=lost)
+        for node in REPLICAS
+    }
+    return Image(5, level=LOG_ENDS_LEVEL, brokers=brokers, topics={"a": topic})
+
+
+def test_a_table_of_what_many_partitions_told_is_made_in_slices() -> None:
+    """15,000 rows in one turn of the event loop would hold up every request for tens of milliseconds."""
+    steps = told_ends(all_told(), but=(3,))
+    count = 0
+    while True:
+        try:
+            next(steps)
+        except StopIteration as stop:
+            told = stop.value
+            break
+        count += 1
+    assert count >= 2 * PARTITIONS // 100
+    assert [sorted(told[TOPIC_ID][index]) for index in range(PARTITIONS)] == [[1, 2]] * PARTITIONS
+
+
+@pytest.mark.parametrize("offline", [False, True])
+def test_brokers_that_come_are_followed_in_slices_from_the_first_table_on(offline: bool) -> None:
+    live = {node: Registration(node, {}, None, node * 10, node * 10, LEVELS) for node in REPLICAS}
+    steps = brokers_changed(all_told(offline), live, lambda topic: TWO)
+    assert sum(1 for _ in steps) >= 3 * PARTITIONS // 100
+
+
+def test_an_election_begins_with_slices() -> None:
+    steps = elect_leaders(all_told(), ElectionType.UNCLEAN, {"a": []}, lambda topic: TWO)
+    assert sum(1 for _ in steps) >= 3 * PARTITIONS // 100

@@ -36,7 +36,7 @@ def elect_leaders(
     """Elect for the partitions asked for, or for all (None): then those without need are left out of the
     answer."""
     live = {broker.node_id for broker in image.active_brokers()}
-    told = told_ends(image)
+    told = yield from told_ends(image)
     moved = Entries()
     results: Results = {}
     wanted = asked

@@ -19,7 +19,7 @@ Not here: the rule itself (in_sync.py), when it is applied (membership.py, elect
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from typing import NamedTuple
 
 from moldau.broker.controller.decision import Decision, Steps
@@ -57,15 +57,19 @@ class Told(NamedTuple):
     missing: int = 0
 
 
-def told_ends(image: Image, but: Collection[int] = ()) -> dict[bytes, ToldOfTopic]:
-    """What brokers have told, but those in `but`, by topic id."""
+def told_ends(image: Image, but: Collection[int] = ()) -> Generator[None, None, dict[bytes, ToldOfTopic]]:
+    """What brokers have told, but those in `but`, by topic id; made in steps, because after a loss of power
+    it is a row for each replica of the cluster."""
     found: dict[bytes, ToldOfTopic] = {}
     for node_id, broker in image.brokers.items():
         if node_id in but:
             continue
         for topic_id, rows in broker.log_ends.items():
             of_topic = found.setdefault(topic_id, {})
-            for row in rows:
+            yield
+            for count, row in enumerate(rows, start=1):
+                if count % _AT_ONCE == 0:
+                    yield
                 of_topic.setdefault(row.partition, {})[node_id] = row
     return found
 

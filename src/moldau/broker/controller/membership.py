@@ -20,7 +20,7 @@ files/run_marks.py) if its registration's previous broker epoch is the one in th
 lost the end of its logs (KIP-966).
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
 from moldau.broker.controller.decision import Decision, Steps
@@ -97,7 +97,7 @@ def take_seat(
 
 def brokers_changed(image: Image, live: Mapping[int, Registration], rules: RulesOf) -> Steps[Followed]:
     """Decide on registrations, fencing and leaders for the brokers that are registered now."""
-    brokers = _compare(image, live)
+    brokers = yield from _compare(image, live)
     renewed: set[int] = set()
     once: list[Change] = []  # what must not be decided twice
     moved = Entries()
@@ -175,7 +175,7 @@ def review_eligible(image: Image, decision: Decision[R], rules: RulesIn) -> Step
     return Decision(changes, decision.answer)
 
 
-def _compare(image: Image, live: Mapping[int, Registration]) -> _Brokers:
+def _compare(image: Image, live: Mapping[int, Registration]) -> Generator[None, None, _Brokers]:
     live = {node_id: each for node_id, each in live.items() if _may_register(image, each)}
     restarted, lost = set(), set()
     changes: list[Change] = []
@@ -197,9 +197,9 @@ def _compare(image: Image, live: Mapping[int, Registration]) -> _Brokers:
         frozenset(restarted),
         frozenset(lost),
         frozenset(leaving),
-        _offline(image),
+        (yield from _offline(image)),
         changes,
-        told_ends(image, but=restarted),
+        (yield from told_ends(image, but=restarted)),
     )
 
 
@@ -226,12 +226,16 @@ def _registered(registration: Registration, level: int) -> BrokerRegistered:
     )
 
 
-def _offline(image: Image) -> dict[bytes, dict[int, frozenset[int]]]:
+def _offline(image: Image) -> Generator[None, None, dict[bytes, dict[int, frozenset[int]]]]:
+    """The brokers whose replica is offline, by topic id and partition."""
     found: dict[bytes, dict[int, frozenset[int]]] = {}
     for node_id, broker in image.brokers.items():
         for topic_id, indexes in broker.offline.items():
             nodes = found.setdefault(topic_id, {})
-            for index in indexes:
+            yield
+            for count, index in enumerate(indexes, start=1):
+                if count % _AT_ONCE == 0:
+                    yield
                 nodes[index] = nodes.get(index, frozenset()) | {node_id}
     return found
 
