@@ -17,7 +17,7 @@ import pytest
 
 from moldau.client.cluster import parse_servers
 from moldau.client.errors import OptionError
-from moldau.common.settings.properties import parse_properties
+from moldau.common.core.properties import parse_properties
 from moldau.tools.commands.groups.reset_plan import read_plan
 from moldau.tools.commands.perf.payloads import random_letters
 from moldau.tools.kafka.formats.coordinator_formatters import FORMATTERS

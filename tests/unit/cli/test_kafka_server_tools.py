@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from moldau.common.settings.properties import parse_properties
+from moldau.common.core.properties import parse_properties
 from moldau.common.settings.sources import from_texts
 from moldau.tools.kafka import releases
 from moldau.tools.kafka.homes.config_files import config_files

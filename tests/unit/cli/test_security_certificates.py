@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from moldau.common.core.properties import parse_properties
 from moldau.common.credentials.errors import missing_extra
 from moldau.common.credentials.tls import certificate, pem
 from moldau.common.credentials.tls.contexts import client_context, server_context
 from moldau.common.credentials.tls.options import tls_options
-from moldau.common.settings.properties import parse_properties
 from moldau.tools.app import run
 from moldau.tools.commands.security.folder import CertificateFolder
 

@@ -4,8 +4,8 @@ import pytest
 
 from moldau.broker.log.files.checkpoints import (
     read_epochs,
+    read_fields,
     read_offsets,
-    read_properties,
     write_epochs,
     write_offsets,
 )
@@ -120,7 +120,15 @@ def test_damaged_checkpoints_say_nothing(files: SimulatedFiles, damaged: bytes) 
 
 
 def test_properties() -> None:
-    assert read_properties("# comment\n a = b \n\nc=d=e\nplain\n") == {"a": "b", "c": "d=e"}
+    assert read_fields(b"# comment\n a = b \n\nc=d=e\nid: x\nplain\n") == {
+        "a": "b",
+        "c": "d=e",
+        "id": "x",
+        "plain": "",
+    }
+    assert read_fields(None) == {}
+    with pytest.raises(ValueError, match="line 1"):
+        read_fields(b"cluster.id=\\u12\n")
 
 
 def test_a_snapshot_has_kafkas_form() -> None:

@@ -2,10 +2,10 @@
 
 import pytest
 
+from moldau.common.core.properties import parse_properties
 from moldau.common.settings import document, sources
 from moldau.common.settings.broker import BrokerSettings
 from moldau.common.settings.listeners import Listener, advertised_listeners, listeners
-from moldau.common.settings.properties import parse_properties
 from moldau.common.settings.rows import SettingError
 from moldau.common.settings.sources import StaticSettings, from_texts, load
 
@@ -37,6 +37,18 @@ last=2
     }
     with pytest.raises(ValueError, match="line 2"):
         parse_properties("a=1\nb=\\u12")
+    with pytest.raises(ValueError, match="line 1"):
+        parse_properties("a=\\u+123")
+
+
+def test_property_lines_end_where_java_ends_them():
+    assert parse_properties("a=1\u20282\x0b3\r\nb=4\rc=5\x85\n") == {
+        "a": "1\u20282\x0b3",
+        "b": "4",
+        "c": "5\x85",
+    }
+    assert parse_properties("\\\n# a key\n# no key\n") == {"#": "a key"}
+    assert parse_properties("a=\\ud83d\\ude00 \\ud83d") == {"a": "\U0001f600 \ud83d"}
 
 
 def test_later_sources_win(tmp_path):

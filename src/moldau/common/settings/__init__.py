@@ -7,7 +7,6 @@ broker.py      BrokerSettings, put together from network.py, storage.py, cluster
 topic.py       TopicSettings, each row with the broker settings that its default comes from
 group.py       GroupSettings, the same for one consumer group
 without_effect.py  reads without_effect.tsv: Kafka's settings that have no effect here
-    properties.py  the syntax of server.properties
     sources.py     file, environment, overrides -> StaticSettings
     listeners.py   the listener lists, taken apart
     guards.py      checks that refuse what would protect and is not there

@@ -22,7 +22,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from moldau.common.core.patterns import PatternError, compile_pattern
-from moldau.common.settings.properties import parse_properties
+from moldau.common.core.properties import parse_properties
 from moldau.common.settings.rows import SettingError
 
 DECLARED = "config.providers"

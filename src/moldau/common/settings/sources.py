@@ -14,10 +14,10 @@ Variables such as `${file:...}` are filled in after merging (providers.py).
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
+from moldau.common.core.properties import parse_properties
 from moldau.common.settings.broker import OPEN_PREFIXES, REMOVED_NAMES, REMOVED_PREFIXES, BrokerSettings
 from moldau.common.settings.checks import cleaner_complaint
 from moldau.common.settings.prefixed import check_prefixed, is_prefixed, row_of
-from moldau.common.settings.properties import parse_properties
 from moldau.common.settings.rows import SettingError
 from moldau.common.settings.table import parse_all
 from moldau.common.settings.topic import TopicSettings

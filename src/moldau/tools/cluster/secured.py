@@ -28,7 +28,7 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
-from moldau.common.settings.properties import parse_properties
+from moldau.common.core.properties import parse_properties
 from moldau.ensemble import Login
 from moldau.tools.cluster.plan import Plan
 from moldau.tools.shared.errors import CommandError

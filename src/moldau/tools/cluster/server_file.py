@@ -10,7 +10,7 @@ import zlib
 from collections.abc import Mapping
 from pathlib import Path
 
-from moldau.common.settings.properties import parse_properties
+from moldau.common.core.properties import parse_properties
 
 KEPT = ".by-hand"
 _HEAD = (

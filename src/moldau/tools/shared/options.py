@@ -114,7 +114,7 @@ def read_client_file(path: str) -> dict[str, str]:
     import os
     from pathlib import Path
 
-    from moldau.common.settings.properties import parse_properties
+    from moldau.common.core.properties import parse_properties
     from moldau.common.settings.providers import DECLARED, fill_in
     from moldau.common.settings.rows import SettingError
     from moldau.tools.shared.errors import UsageError

@@ -22,7 +22,7 @@ def properties_of(path: Path | None) -> dict[str, str]:
     """
     if path is None:
         return {}
-    from moldau.common.settings.properties import parse_properties
+    from moldau.common.core.properties import parse_properties
     from moldau.common.settings.providers import DECLARED, fill_in
     from moldau.common.settings.rows import SettingError
 

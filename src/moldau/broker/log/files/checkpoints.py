@@ -26,6 +26,7 @@ from collections.abc import Iterable, Mapping
 
 from moldau.common.core.files import Files, read_file, write_atomically
 from moldau.common.core.ids import uuid_from_text, uuid_to_text
+from moldau.common.core.properties import parse_properties
 
 RECOVERY_POINT_NAME = "recovery-point-offset-checkpoint"
 HIGH_WATERMARK_NAME = "replication-offset-checkpoint"
@@ -65,7 +66,10 @@ def stored_cluster_id(files: Files, directories: Iterable[str]) -> str | None:
     """The cluster.id in a log directory's meta.properties, if there is one, as in a folder of Kafka's."""
     for directory in directories:
         data = read_small_file(files, f"{directory}/{META_PROPERTIES_NAME}")
-        cluster_id = read_properties((data or b"").decode(errors="replace")).get("cluster.id")
+        try:
+            cluster_id = read_fields(data).get("cluster.id")
+        except ValueError:
+            continue  # whoever opens the directory says so
         if cluster_id:
             return cluster_id
     return None
@@ -148,9 +152,8 @@ def read_topic_id(files: Files, directory: str) -> bytes | None:
         data = read_small_file(files, path)
         if data is None:
             return None
-        fields = read_properties(data.decode(), separator=":")
-        return uuid_from_text(fields["topic_id"])
-    except (UnicodeDecodeError, KeyError, ValueError) as error:
+        return uuid_from_text(read_fields(data)["topic_id"])
+    except (KeyError, ValueError) as error:
         logger.warning("%s is damaged (%s) and is ignored", path, error)
         return None
 
@@ -161,14 +164,10 @@ def write_topic_id(files: Files, directory: str, topic_id: bytes) -> None:
     write_atomically(files, f"{directory}/{PARTITION_METADATA_NAME}", text.encode(), sync=False)
 
 
-def read_properties(text: str, separator: str = "=") -> dict[str, str]:
-    """The pairs of a properties file; comments and empty lines are skipped."""
-    pairs: dict[str, str] = {}
-    for line in text.splitlines():
-        name, found, value = line.partition(separator)
-        if found and not line.lstrip().startswith(("#", "!")):
-            pairs[name.strip()] = value.strip()
-    return pairs
+def read_fields(data: bytes | None) -> dict[str, str]:
+    """The pairs of meta.properties or partition.metadata, without blanks around; ValueError for damage."""
+    pairs = parse_properties((data or b"").decode(errors="replace"))
+    return {name: value.strip() for name, value in pairs.items()}
 
 
 def format_properties(pairs: Mapping[str, str]) -> bytes:

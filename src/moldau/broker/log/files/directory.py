@@ -25,8 +25,8 @@ from moldau.broker.log.files.checkpoints import (
     META_PROPERTIES_NAME,
     RECOVERY_POINT_NAME,
     format_properties,
+    read_fields,
     read_offsets,
-    read_properties,
     read_small_file,
     write_offsets,
 )
@@ -117,7 +117,10 @@ class LogDirectory:
             raise DirectoryUnusable(
                 f"{path} cannot be read, so the owner of {self.path} is unknown; correct its  permissions"
             )
-        found = read_properties((data or b"").decode(errors="replace"))
+        try:
+            found = read_fields(data)
+        except ValueError as error:
+            raise DirectoryUnusable(f"{path} is damaged ({error}), so the owner is unknown") from None
         wanted = {"cluster.id": cluster_id, "node.id": str(node_id)}
         if "broker.id" in found:
             found.setdefault("node.id", found["broker.id"])

@@ -77,7 +77,7 @@ def parse(words: Sequence[str]) -> tuple[str, list[str], bool]:
 
 def _zookeeper(file: str, overrides: Sequence[str]) -> str:
     """zookeeper.connect of a broker that did not start; "" without one."""
-    from moldau.common.settings.properties import parse_properties
+    from moldau.common.core.properties import parse_properties
     from moldau.common.settings.sources import from_overrides
 
     try:

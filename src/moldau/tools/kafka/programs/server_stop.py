@@ -40,7 +40,7 @@ def main(words: Sequence[str]) -> int:
 
 def node_id(process: Process, words: Sequence[str]) -> str:
     """The number that a broker's settings name; "" if they name none or are gone."""
-    from moldau.common.settings.properties import parse_properties
+    from moldau.common.core.properties import parse_properties
 
     try:
         file, overrides, _ = parse(words)

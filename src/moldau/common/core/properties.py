@@ -1,14 +1,21 @@
-"""The syntax of Java property files, in which every Kafka user's server.properties is written.
+"""The syntax of Java property files (java.util.Properties), in which every Kafka user's server.properties is
+written, a client's settings and what a log directory says of itself.
 
     key=value   key: value   key value      # comment   ! comment
     a line that ends in \\ goes on in the next
     \\t \\n \\r \\f \\uXXXX are escapes; any other escaped character stands for itself, in keys too
 
-A later line wins over an earlier one of the same key.
+Lines end in \\n, \\r or both, and in nothing else that Unicode calls a line's end. A later line wins over an
+earlier one of the same key.
 """
+
+import re
 
 _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 _BLANKS = " \t\f"
+_LINE_END = re.compile(r"\r\n|\r|\n")
+_FOUR_DIGITS = re.compile(r"[0-9a-fA-F]{4}")
+_SURROGATE = re.compile("[\ud800-\udbff][\udc00-\udfff]")
 
 
 def parse_properties(content: str) -> dict[str, str]:
@@ -25,10 +32,10 @@ def parse_properties(content: str) -> dict[str, str]:
 
 def _logical_lines(content: str) -> list[tuple[int, str]]:
     lines: list[tuple[int, str]] = []
-    pending, first = "", 0
-    for number, raw in enumerate(content.splitlines(), start=1):
+    pending, first = "", 0  # first 0: no line is begun
+    for number, raw in enumerate(_LINE_END.split(content), start=1):
         line = raw.lstrip(_BLANKS)
-        if not pending:
+        if not first:
             if not line or line[0] in "#!":
                 continue
             first = number
@@ -37,7 +44,7 @@ def _logical_lines(content: str) -> list[tuple[int, str]]:
             pending += line[:-1]
             continue
         lines.append((first, pending + line))
-        pending = ""
+        pending, first = "", 0
     if pending:
         lines.append((first, pending))
     return lines
@@ -67,11 +74,16 @@ def _unescape(text: str) -> str:
         escaped = text[position]
         position += 1
         if escaped == "u":
-            digits = text[position : position + 4]
-            if len(digits) < 4:
-                raise ValueError("short escape")
-            out.append(chr(int(digits, 16)))
+            digits = _FOUR_DIGITS.match(text, position)
+            if digits is None:
+                raise ValueError("no escape")
+            out.append(chr(int(digits[0], 16)))
             position += 4
         else:
             out.append(_ESCAPES.get(escaped, escaped))
-    return "".join(out)
+    return _SURROGATE.sub(_one_character, "".join(out))
+
+
+def _one_character(pair: re.Match[str]) -> str:
+    """What two escapes of UTF-16 stand for together."""
+    return pair[0].encode("utf-16", "surrogatepass").decode("utf-16")
