@@ -3,8 +3,8 @@
 Patterns run on RE2, in time linear to the text: the `re` of Python can be made to hang by a schema. A pattern
 that RE2 does not know (look-around, back references) makes its schema unusable for writing, with a sentence.
 References are found among the registered ones only; nothing is fetched. Definitions that use definitions
-twice can ask for any number of checks of one value; after STEPS_MAX the value is refused. The values of one
-request share them (`Checking`), and end with it.
+twice can ask for any number of checks of one value; what takes more than STEPS_MAX and some for each byte is
+refused. The values of one request share STEPS_MAX (`Checking`), and end with it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ from moldau.schemas.schema import JsonValue, ParsedSchema
 from moldau.schemas.serde import SerdeError
 
 STEPS_MAX = 1_000_000
-"""Keywords that are checked for one value: ten seconds of work."""
+"""Keywords that are checked for one value however short it is: ten seconds of work."""
+_STEPS_PER_BYTE = 4
+"""An array of numbers, each of a type and between two bounds, takes 1.5; small records take 0.5."""
 _ASKED_EVERY = 256
 _PATTERNS_KEPT = 200
 _PATTERN_BYTES_MAX = 1 << 20
@@ -37,8 +39,13 @@ class JsonSchemaSerde:
 
     def from_json(self, value: JsonValue) -> bytes:
         """Return JSON text of a value that fits the schema. SerdeError."""
+        try:
+            text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
+        except (ValueError, RecursionError) as bad:
+            raise SerdeError(f"the value is no JSON: {bad}") from None
         if _steps.checking is None:
-            _steps.left = STEPS_MAX
+            _steps.taken, _steps.allowed = 0, STEPS_MAX
+        _steps.allowed += _STEPS_PER_BYTE * len(text)
         try:
             problem = next(self._validator.iter_errors(value), None)
         except RecursionError:
@@ -54,10 +61,7 @@ class JsonSchemaSerde:
             message = problem.message if len(problem.message) <= 300 else problem.message[:297] + "..."
             path = problem.json_path.removeprefix("$").removeprefix(".")
             raise SerdeError(f"{path}: {message}" if path else message)
-        try:
-            return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
-        except (ValueError, RecursionError) as bad:
-            raise SerdeError(f"the value is no JSON: {bad}") from None
+        return text
 
     def to_json(self, payload: bytes) -> JsonValue:
         """Return a payload's value. SerdeError."""
@@ -129,7 +133,8 @@ def _safe(base: Any) -> Any:
 
 
 class _Steps(threading.local):
-    left = STEPS_MAX
+    taken = 0
+    allowed = STEPS_MAX
     checking: Checking | None = None
 
 
@@ -138,14 +143,15 @@ _steps = _Steps()
 
 class Checking:
     """What goes around work on the values of one request, in the thread that does it: together they take at
-    most STEPS_MAX. Abandoned is raised where `is_abandoned` says so, which is asked now and then.
+    most STEPS_MAX, and some for each of their bytes. Abandoned is raised where `is_abandoned` says so, which
+    is asked now and then.
     """
 
     def __init__(self, is_abandoned: Callable[[], bool]) -> None:
         self.is_abandoned = is_abandoned
 
     def __enter__(self) -> None:
-        _steps.left, _steps.checking = STEPS_MAX, self
+        _steps.taken, _steps.allowed, _steps.checking = 0, STEPS_MAX, self
 
     def __exit__(self, *failure: object) -> None:
         _steps.checking = None
@@ -153,10 +159,14 @@ class Checking:
 
 def _counted(check: Callable[..., Any]) -> Callable[..., Any]:
     def counted(validator: Any, value: Any, instance: Any, schema: Any) -> Any:
-        _steps.left -= 1
-        if _steps.left < 0:
-            raise SerdeError(f"checking the value takes more than {STEPS_MAX} steps")
-        if _steps.left % _ASKED_EVERY == 0 and _steps.checking is not None and _steps.checking.is_abandoned():
+        _steps.taken += 1
+        if _steps.taken > _steps.allowed:
+            raise SerdeError(f"checking the value takes more than {_steps.allowed} steps")
+        if (
+            _steps.taken % _ASKED_EVERY == 0
+            and _steps.checking is not None
+            and _steps.checking.is_abandoned()
+        ):
             raise Abandoned
         return check(validator, value, instance, schema)
 
