@@ -293,6 +293,20 @@ def test_a_tail_shows_what_was_there_and_what_comes(client: V3Client, producer: 
         assert tail.values(3) == [3, 4, 5]
 
 
+def test_a_tail_has_its_turn_in_the_smallest_of_budgets(
+    broker: Broker, client: V3Client, producer: Producer
+) -> None:
+    """Its buffers alone are more than the budget for responses, and so is each of its records."""
+    client.create("scarce-tail")
+    write(producer, "scarce-tail", ["x" * 10_000] * 200)
+    with rest_proxy(broker.bootstrap_servers, moldau_rest_responses_bytes_max="20000") as url:
+        other = V3Client(url)
+        query = {"from": "beginning", "value_format": "string"}
+        with Tail(other, "scarce-tail", **query) as tail:
+            assert tail.values(200) == ["x" * 10_000] * 200
+            assert other.refused("GET", "/topics/scarce-tail/records") == 429
+
+
 def test_a_tail_begins_at_the_end_where_nothing_is_said(client: V3Client, producer: Producer) -> None:
     client.create("new")
     write(producer, "new", ["old"])

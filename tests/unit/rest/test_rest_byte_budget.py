@@ -72,3 +72,29 @@ def test_bytes_given_to_a_waiter_that_is_cancelled_at_that_moment_are_not_lost()
         assert budget.used_bytes == (0 if waiter.cancelled() else 10)
 
     asyncio.run(run())
+
+
+def test_what_stands_leaves_room_for_what_goes():
+    async def run() -> None:
+        budget = ByteBudget(100)
+        assert [budget.try_stand(30) for _ in range(3)] == [True, True, False]
+        await budget.take(1_000, LONG_SECONDS)  # alone beside what stands
+        waiting = asyncio.ensure_future(budget.take(1_000, LONG_SECONDS))
+        await asyncio.sleep(0)
+        assert not waiting.done()
+        budget.give_back(1_000)
+        await waiting
+        budget.give_back(1_000)
+        for _ in range(2):
+            budget.end_standing(30)
+        assert (budget.used_bytes, budget.standing_bytes) == (0, 0)
+
+    asyncio.run(run())
+
+
+def test_one_may_stand_in_a_budget_smaller_than_it():
+    budget = ByteBudget(10)
+    assert budget.try_stand(30)
+    assert not budget.try_stand(30)
+    assert budget.try_take(5)
+    assert not budget.try_take(5)

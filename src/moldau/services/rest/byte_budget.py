@@ -1,7 +1,8 @@
 """Bytes that are in use now, of a fixed number: who needs more than are free waits in turn.
 
 What is larger than the whole budget may go when nothing else does: it is bounded elsewhere (a request's body,
-one record).
+one record). What stands for as long as a reader is open, its buffers, is counted and takes three quarters at
+most: else readers could hold all of it, and none could send what it has read.
 """
 
 import asyncio
@@ -14,6 +15,7 @@ class ByteBudget:
     def __init__(self, bytes_max: int) -> None:
         self.bytes_max = bytes_max
         self.used_bytes = 0
+        self.standing_bytes = 0
         self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
 
     def try_take(self, count_bytes: int) -> bool:
@@ -22,6 +24,19 @@ class ByteBudget:
             return False
         self.used_bytes += count_bytes
         return True
+
+    def try_stand(self, count_bytes: int) -> bool:
+        """Take bytes that stand for long; the first may do so in the smallest of budgets."""
+        if self.standing_bytes and self.standing_bytes + count_bytes > self.bytes_max * 3 // 4:
+            return False
+        self.standing_bytes += count_bytes
+        self.used_bytes += count_bytes
+        return True
+
+    def end_standing(self, count_bytes: int) -> None:
+        """Give back bytes that stood."""
+        self.standing_bytes -= count_bytes
+        self.give_back(count_bytes)
 
     async def take(self, count_bytes: int, timeout_seconds: float) -> None:
         """Take bytes; TimeoutError if they do not become free in time."""
@@ -50,7 +65,7 @@ class ByteBudget:
         self._serve()
 
     def _fits(self, count_bytes: int) -> bool:
-        return self.used_bytes == 0 or self.used_bytes + count_bytes <= self.bytes_max
+        return self.used_bytes == self.standing_bytes or self.used_bytes + count_bytes <= self.bytes_max
 
     def _serve(self) -> None:
         while self._waiting:

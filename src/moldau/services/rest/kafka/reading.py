@@ -153,7 +153,7 @@ class Readers:
 
     async def open(self, topic: str, positions: Mapping[int, int]) -> Reader:
         """A reader at these offsets, by partition. TooManyReaders, KafkaProblem."""
-        if self.open_count >= self.readers_max or not self.unsent.try_take(AHEAD_BYTES):
+        if self.open_count >= self.readers_max or not self.unsent.try_stand(AHEAD_BYTES):
             raise TooManyReaders
         self.open_count += 1
         consumer = self._idle.pop() if self._idle else None
@@ -193,7 +193,7 @@ class Readers:
 
     def _count_closed(self) -> None:
         self.open_count -= 1
-        self.unsent.give_back(AHEAD_BYTES)
+        self.unsent.end_standing(AHEAD_BYTES)
 
     async def close(self) -> None:
         """Close the clients that are kept; open readers are closed by who has them."""

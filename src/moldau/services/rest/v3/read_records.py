@@ -153,9 +153,11 @@ async def _open(call: Call, topic: str, begins: Mapping[int, int]) -> Reader:
     try:
         return await call.service.readers.open(topic, begins)
     except TooManyReaders:
-        most = call.service.readers.readers_max
         raise HttpProblem(
-            _TOO_MANY, f"The proxy reads for {most} clients already: try again.", headers={"Retry-After": "1"}
+            _TOO_MANY,
+            f"The proxy reads for {call.service.readers.open_count} clients already: try again "
+            "(moldau.rest.readers.max, moldau.rest.responses.bytes.max).",
+            headers={"Retry-After": "1"},
         ) from None
     except KafkaProblem as problem:
         raise http_problem(problem) from None
