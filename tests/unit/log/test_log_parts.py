@@ -124,7 +124,6 @@ def test_properties() -> None:
         "a": "b",
         "c": "d=e",
         "id": "x",
-        "plain": "",
     }
     assert read_fields(None) == {}
     with pytest.raises(ValueError, match="line 1"):

@@ -165,9 +165,10 @@ def write_topic_id(files: Files, directory: str, topic_id: bytes) -> None:
 
 
 def read_fields(data: bytes | None) -> dict[str, str]:
-    """The pairs of meta.properties or partition.metadata, without blanks around; ValueError for damage."""
+    """The pairs of meta.properties or partition.metadata, without blanks around. A name without a value is
+    left out: the line may be cut off. ValueError for an escape that is none."""
     pairs = parse_properties((data or b"").decode(errors="replace"))
-    return {name: value.strip() for name, value in pairs.items()}
+    return {name: text for name, value in pairs.items() if (text := value.strip())}
 
 
 def format_properties(pairs: Mapping[str, str]) -> bytes:
