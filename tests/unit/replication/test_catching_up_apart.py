@@ -1,6 +1,7 @@
 """Partitions that a follower is not in sync for are fetched over a connection of their own, and come back."""
 
 import asyncio
+import random
 from types import SimpleNamespace
 from typing import Any
 
@@ -54,7 +55,9 @@ class FakePartition(SimpleNamespace):
 class World:
     def __init__(self) -> None:
         clock = ManualClock()
-        host = SimpleNamespace(timers=ManualTimers(clock), loop=asyncio.get_running_loop())
+        host = SimpleNamespace(
+            timers=ManualTimers(clock), loop=asyncio.get_running_loop(), random=random.Random(1)
+        )
         parts: Any = SimpleNamespace(
             node_id=HERE,
             host=host,
@@ -62,6 +65,7 @@ class World:
             lane=SlowLane(now_seconds=lambda: 0.0),
             limits=lambda: FetchLimits(500, 1, 1 << 20, 1 << 20),
             timeout_ms=lambda: 30_000,
+            pause_ms_max=lambda: 1000,
             broker_epoch=lambda: 5,
             counts=FetchCounts(),
             quota=None,

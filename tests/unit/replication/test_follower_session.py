@@ -95,6 +95,20 @@ def test_both_sides_know_the_same(incremental: bool) -> None:
         assert session.answered(7 if incremental else 0)
 
 
+def test_who_comes_back_and_goes_again_between_two_requests_is_left_out() -> None:
+    session, leader, one, other = FollowerSession(), Leader(), followed(0, 0), followed(0, 1)
+    for each in (one, other):
+        session.ask_for(each)
+    leader.take(request_of(session))
+    session.answered(7)
+    session.leave_out(one)
+    again = followed(0, 0)  # the same partition, followed anew
+    session.ask_for(again)
+    session.leave_out(again)
+    leader.take(request_of(session))
+    assert leader.reads().keys() == {(other.partition.topic_id, 1)}
+
+
 def test_epochs_of_a_session() -> None:
     session = FollowerSession()
     session.ask_for(followed(0, 0))

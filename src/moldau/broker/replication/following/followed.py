@@ -1,14 +1,33 @@
-"""One partition that is fetched from its leader: where the next fetch begins, and whether it may.
+"""One partition that is fetched from its leader: where the next fetch begins, and in which state it is.
 
-ready ──> told to the leader ──> answered ──> appended ──> [fsynced] ──> ready
-                                    └──> an error: paused ──> ready
+The transitions are fetch_machine.py's; nothing else changes a state.
 """
 
+from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from moldau.broker.replication.partition import Partition
     from moldau.broker.replication.role_outputs import FetchFrom
+
+
+class FetchState(Enum):
+    """What keeps a partition out of the next request, if anything does."""
+
+    FETCHING = "fetching"
+    """Nothing: the next request asks for it, if the leader's session does not already."""
+    STORING = "storing"
+    """Its records, or its truncation, are not safe on this disk yet; the next request waits for that."""
+    LATE = "late"
+    """As STORING, but for so long that the others are fetched without it."""
+    SEARCHING = "searching"
+    """The leader has nothing at its offset, and is asked where its log begins and ends."""
+    PAUSED = "paused"
+    """After an error, until a time."""
+    THROTTLED = "throttled"
+    """The rate of throttled replicas is exceeded (KIP-73)."""
+    STOPPED = "stopped"
+    """It is not followed here any more."""
 
 
 class Position(NamedTuple):
@@ -21,14 +40,16 @@ class Position(NamedTuple):
 class Followed:
     """A partition, and what its role wants next."""
 
-    __slots__ = ("failures", "partition", "paused", "position", "ready")
+    __slots__ = ("failures", "is_stored", "partition", "position", "resume_ms", "state")
 
     def __init__(self, partition: "Partition", fetch: "FetchFrom") -> None:
         self.partition = partition
         self.position = Position(fetch.leader_epoch, fetch.offset)
-        self.ready = True  # else its last records are not safe on this disk yet
-        self.paused = 0
-        """Not 0: an error came, and it is left out of fetches. Counts the pauses."""
+        self.state = FetchState.FETCHING
+        self.is_stored = True
+        """Whether all that came is safe on this disk: only then `position` is where the next fetch begins."""
+        self.resume_ms = 0.0
+        """When a pause ends."""
         self.failures = 0
         """Errors since something was fetched."""
 
@@ -36,9 +57,12 @@ class Followed:
     def name(self) -> str:
         return f"{self.partition.topic}-{self.partition.index}"
 
-    def wants(self, fetch: "FetchFrom") -> None:
-        """The role wants to fetch from here next."""
-        if fetch.leader_epoch != self.position.leader_epoch:
-            self.paused = self.failures = 0
-        self.position = Position(fetch.leader_epoch, fetch.offset)
-        self.ready = True
+    @property
+    def is_fetched(self) -> bool:
+        """Whether requests ask for it."""
+        return self.state is FetchState.FETCHING
+
+    @property
+    def is_followed(self) -> bool:
+        """Whether it is still followed here."""
+        return self.state is not FetchState.STOPPED

@@ -38,6 +38,7 @@ class FollowerSession:
         self.told: dict[Followed, Position] = {}
         self._changed: dict[Followed, None] = {}
         self._forgotten: dict[Key, None] = {}
+        """What the leader still reads, and must be told to leave out if no row names it anew."""
 
     @property
     def is_empty(self) -> bool:
@@ -56,14 +57,12 @@ class FollowerSession:
     def ask_for(self, followed: Followed) -> None:
         """Fetch this partition from its present position on."""
         self._changed[followed] = None
-        # Named as changed and as forgotten in one request, it would be forgotten.
-        self._forgotten.pop((followed.partition.topic_id, followed.partition.index), None)
 
     def leave_out(self, followed: Followed) -> None:
         """Fetch it no more."""
         self._changed.pop(followed, None)
         if self.told.pop(followed, None) is not None:
-            self._forgotten[followed.partition.topic_id, followed.partition.index] = None
+            self._forgotten[_key(followed)] = None
 
     def begin_anew(self, everything: Iterable[Followed]) -> None:
         """What the leader knows is uncertain: the next request is a full one, of `everything`."""
@@ -79,12 +78,17 @@ class FollowerSession:
             self._forgotten.clear()
             self.told.clear()
         forgotten: dict[bytes, ForgottenTopic] = {}
+        # Named as changed and as forgotten in one request, it would be forgotten.
+        named = {_key(followed) for followed in self._changed} if self._forgotten else set()
+        kept = [key for key in self._forgotten if key in named]
         for topic_id, index in self._forgotten:
+            if (topic_id, index) in named:
+                continue
             topic = forgotten.get(topic_id)
             if topic is None:
                 forgotten[topic_id] = topic = ForgottenTopic(topic_id=topic_id)
             topic.partitions.append(index)
-        self._forgotten = {}
+        self._forgotten = dict.fromkeys(kept)  # until their rows are there
         return FetchRequest(
             max_wait_ms=limits.wait_ms_max,
             min_bytes=limits.bytes_min,
@@ -121,9 +125,15 @@ class FollowerSession:
             )
         )
         self.told[followed] = position
+        if self._forgotten:
+            self._forgotten.pop(_key(followed), None)
 
     def answered(self, session_id: int) -> bool:
         """The leader has answered; whether its session goes on."""
         self._session_id = session_id
         self._epoch = 1 if self._epoch == _EPOCH_MAX else self._epoch + 1
         return session_id != 0 or not self._incremental
+
+
+def _key(followed: Followed) -> Key:
+    return followed.partition.topic_id, followed.partition.index
