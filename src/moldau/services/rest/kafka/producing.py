@@ -23,6 +23,7 @@ from typing import Any, NamedTuple, TypeVar
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from moldau.common.protocol.errors import ErrorCode
+from moldau.services.http.context import CLIENT_IS_GONE
 from moldau.services.rest.byte_budget import ByteBudget
 from moldau.services.rest.kafka.client_settings import client_settings, create
 from moldau.services.rest.kafka.librdkafka_errors import problem_in, problem_of
@@ -172,6 +173,7 @@ class Producers:
 
         Whoever begins one call after the other has returned writes in that order. KafkaProblem if none could
         even be tried: an unknown topic (UNKNOWN_TOPIC_OR_PARTITION), no room in time (REQUEST_TIMED_OUT).
+        ConnectionResetError: the client has left before its records' turn; who asks again writes them once.
         """
         loop = asyncio.get_running_loop()
         outcomes: asyncio.Future[list[ShapeT | KafkaProblem]] = loop.create_future()
@@ -190,6 +192,9 @@ class Producers:
                 f"The proxy's {self.budget.bytes_max} bytes for records on their way to Kafka were in use "
                 f"for {self._wait_seconds:g} seconds.",
             ) from None
+        if CLIENT_IS_GONE.get()():
+            self.budget.give_back(size_bytes)
+            raise ConnectionResetError("the client has gone")
         batch, producer = _Batch(len(records), loop, shape), self._producer
 
         def done(_: asyncio.Future[None]) -> None:

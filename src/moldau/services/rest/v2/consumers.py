@@ -270,11 +270,12 @@ class RecordsResponse(Response):
                 await asyncio.sleep(0)  # sending waits only for a client that is slower than this
             await send({"type": "http.response.body", "body": b"", "more_body": False})
         except BaseException:
+            found.drop(self._instances.unsent)  # to seek may take long
             if found.first:
                 await asyncio.shield(self._instance.rewind(found.first, found.reads))
             raise
         finally:
-            self._instances.unsent.give_back(found.held_bytes)
+            found.drop(self._instances.unsent)
 
 
 def _pieces(texts: list[bytes]) -> Iterator[bytes]:

@@ -265,8 +265,9 @@ class Instance:
 
         def work() -> None:
             self._check_assigned(places)
+            ends = time.monotonic() + _SEEK_SECONDS
             for place, offset in places.items():
-                self._seek(TopicPartition(*place, offset))
+                self._seek(TopicPartition(*place, offset), ends)
 
         await self.call(work)
         self._forget(places)
@@ -279,7 +280,8 @@ class Instance:
             self._check_assigned(wanted)
             for place in wanted:
                 low, high = self._ends(place)
-                self._seek(TopicPartition(*place, low if beginning else high))
+                ends = time.monotonic() + _SEEK_SECONDS
+                self._seek(TopicPartition(*place, low if beginning else high), ends)
 
         await self.call(work)
         self._forget(wanted)
@@ -294,9 +296,8 @@ class Instance:
             if place not in assigned:
                 raise illegal_state(f"No current assignment for partition {place.topic}-{place.partition}")
 
-    def _seek(self, target: TopicPartition) -> None:
+    def _seek(self, target: TopicPartition, ends: float) -> None:
         """librdkafka seeks only once it fetches the partition, a moment after it was assigned."""
-        ends = time.monotonic() + _SEEK_SECONDS
         while True:
             try:
                 self.consumer.seek(target)

@@ -25,6 +25,7 @@ from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, KafkaError, Message
 
 from moldau.common.core.message_headers import message_headers
 from moldau.services.http.problems import HttpProblem
+from moldau.services.rest.byte_budget import ByteBudget
 from moldau.services.rest.embedded import BadData, Format, schema_json_text, to_json_text
 from moldau.services.rest.kafka.librdkafka_errors import problem_of
 from moldau.services.rest.schema_choice import Schemas
@@ -80,10 +81,21 @@ class Records:
     last: dict[Place, int] = field(default_factory=dict)
     reads: int = 0
 
+    def drop(self, unsent: ByteBudget) -> None:
+        """Forget the texts, and give back what they held."""
+        self.texts.clear()
+        unsent.give_back(self.held_bytes)
+        self.held_bytes = 0
+
 
 async def read(instances: Instances, instance: Instance, wanted: ReadRequest) -> Records:
-    """Read records. HttpProblem. The caller gives `held_bytes` back to `instances.unsent`."""
+    """Read records. HttpProblem. The caller gives `held_bytes` back to `instances.unsent`.
+
+    Who has left while reads before it went on did not come again: what was returned is not processed by that.
+    """
     async with instance.read_turn:
+        if wanted.gone():
+            raise ConnectionResetError("the client has gone")
         if not instance.is_assigned():
             raise illegal_state(NOT_SUBSCRIBED)
         instance.store_returned()
@@ -92,8 +104,7 @@ async def read(instances: Instances, instance: Instance, wanted: ReadRequest) ->
         try:
             await _fill(instances, instance, wanted, found)
         except BaseException:
-            instances.unsent.give_back(found.held_bytes)
-            found.held_bytes = 0
+            found.drop(instances.unsent)
             if found.first:
                 await instance.rewind(found.first, found.reads)
             raise
