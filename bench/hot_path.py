@@ -134,9 +134,9 @@ def _through_the_broker(node: Node) -> dict[str, float]:
 
     def appends(count: int) -> None:
         for number in range(count):
-            log.append(batch, partition.leader_epoch, now_ms)
+            log.leader.append(batch, partition.leader_epoch, now_ms)
             if number % CONNECTIONS == CONNECTIONS - 1:
-                log.flush_staged()
+                log.writer.flush_staged()
 
     figures = {"produce request, 100 a turn, all but the socket": best_us(requests)}
     assert bytes(shared_view[:4])  # the frames went through the shared buffer

@@ -115,10 +115,10 @@ def test_kafka_reads_the_index_of_aborted_transactions(tmp_path: Path) -> None:
             [record], producer_id=producer_id, producer_epoch=0, base_sequence=0, transactional=True
         )
         guard = log.transactions.begin_verification(producer_id, 0)
-        assert not log.append_verified(memoryview(batch), 0, record.timestamp_ms, guard).error_code
+        assert not log.leader.append_verified(memoryview(batch), 0, record.timestamp_ms, guard).error_code
         if ended:
             marker = EndTransactionMarker(ControlType.ABORT, 3)
-            assert not log.append_marker(marker, producer_id, 0, 0, record.timestamp_ms).error_code
+            assert not log.leader.append_marker(marker, producer_id, 0, 0, record.timestamp_ms).error_code
     log.close()
     (index,) = tmp_path.glob("*.txnindex")
     said = dump("--files", str(index))

@@ -113,11 +113,11 @@ class Model:
         view = memoryview(bytearray(data))
         if transactional and producer_id not in self.open:
             guard = self.log.transactions.begin_verification(producer_id, self.epochs.get(producer_id, 0))
-            result = self.log.append_verified(view, 0, self.now_ms, guard)
+            result = self.log.leader.append_verified(view, 0, self.now_ms, guard)
         else:
-            result = self.log.append(view, 0, self.now_ms)
+            result = self.log.leader.append(view, 0, self.now_ms)
         assert (result.error_code, result.base_offset) == (0, base), result
-        self.log.flush_staged()
+        self.log.writer.flush_staged()
         if producer_id >= 0:
             self.sequences[producer_id] = self.sequences.get(producer_id, 0) + count
         if transactional:
@@ -141,9 +141,9 @@ class Model:
             self.epochs[producer_id] = epoch
             self.sequences[producer_id] = 0
         marker = EndTransactionMarker(kind, 0)
-        result = self.log.append_marker(marker, producer_id, epoch, 0, self.now_ms, version)
+        result = self.log.leader.append_marker(marker, producer_id, epoch, 0, self.now_ms, version)
         assert result.error_code == 0, result
-        self.log.flush_staged()
+        self.log.writer.flush_staged()
         offsets = self.open.pop(producer_id)
         if not committed:
             self.aborted.update(offsets)
@@ -156,7 +156,7 @@ class Model:
     # -- cleaning ----------------------------------------------------------------------------------
 
     def job(self) -> CleanJob | None:
-        stable = self.log.last_stable_offset(self.log.log_end_offset)
+        stable = self.log.transactions.last_stable_offset(self.log.log_end_offset)
         segments = self.log.segments
         until = min(stable, segments[-1].base_offset)
         if self.random.random() < 0.3:
@@ -239,7 +239,7 @@ class Model:
             if state.batches:
                 assert (again.last_sequence, again.last_offset) == (state.last_sequence, state.last_offset)
         end = rebuilt.log_end_offset
-        assert rebuilt.last_stable_offset(end) == self.log.last_stable_offset(end)
+        assert rebuilt.transactions.last_stable_offset(end) == self.log.transactions.last_stable_offset(end)
 
     # -- reading -----------------------------------------------------------------------------------
 
@@ -262,7 +262,7 @@ class Model:
         waiting = sorted(aborted, key=lambda entry: -entry.first_offset)
         skipped: set[int] = set()
         seen: list[Record] = []
-        stable = self.log.last_stable_offset(self.log.log_end_offset)
+        stable = self.log.transactions.last_stable_offset(self.log.log_end_offset)
         for batch in self.batches():
             if batch.base_offset >= stable:
                 break
@@ -279,7 +279,7 @@ class Model:
 
     def decided(self) -> list[Record]:
         """The committed records below the last stable offset, as written."""
-        stable = self.log.last_stable_offset(self.log.log_end_offset)
+        stable = self.log.transactions.last_stable_offset(self.log.log_end_offset)
         return [
             fate.record
             for offset, fate in sorted(self.fates.items())
@@ -339,7 +339,7 @@ def check_positions(model: Model, left: list[int]) -> None:
         expected = next((each for each in left if each >= offset), None)
         found, position = None, offset
         while found is None and position < end:
-            data = model.log.read(position, 10**6, end_offset=end)
+            data = model.log.reader.read(position, 10**6, end_offset=end)
             if not data:
                 break
             records = [r.offset for batch in iter_batches(data) for r in batch.records()]

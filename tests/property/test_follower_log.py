@@ -54,7 +54,7 @@ class LeaderAndFollower(RuleBasedStateMachine):
     def write(self, count: int, codec: str, size: int) -> None:
         records = [Record(i, NOW_MS, None, b"v" * size) for i in range(count)]
         data = memoryview(build_batch(records, compression=codec))
-        self.accept(self.leader.append(data, self.leader_epoch, NOW_MS))
+        self.accept(self.leader.leader.append(data, self.leader_epoch, NOW_MS))
 
     @rule(producer_id=producer_ids, count=st.integers(1, 3))
     def write_in_transaction(self, producer_id: int, count: int) -> None:
@@ -67,17 +67,17 @@ class LeaderAndFollower(RuleBasedStateMachine):
             transactional=True,
         )
         guard = self.leader.transactions.begin_verification(producer_id, 0, sequence)
-        self.accept(self.leader.append_verified(memoryview(data), self.leader_epoch, NOW_MS, guard))
+        self.accept(self.leader.leader.append_verified(memoryview(data), self.leader_epoch, NOW_MS, guard))
         self.sequences[producer_id] = sequence + count
 
     @rule(producer_id=producer_ids, kind=st.sampled_from([ControlType.ABORT, ControlType.COMMIT]))
     def end_transaction(self, producer_id: int, kind: ControlType) -> None:
         marker = EndTransactionMarker(kind, 2)
-        self.accept(self.leader.append_marker(marker, producer_id, 0, self.leader_epoch, NOW_MS))
+        self.accept(self.leader.leader.append_marker(marker, producer_id, 0, self.leader_epoch, NOW_MS))
 
     def accept(self, result: object) -> None:
         assert getattr(result, "error_code", -1) == 0
-        self.leader.flush_staged()
+        self.leader.writer.flush_staged()
 
     @rule()
     def elect(self) -> None:
@@ -90,7 +90,7 @@ class LeaderAndFollower(RuleBasedStateMachine):
         data, offset = b"", self.follower.log_end_offset
         end = self.leader.written_end_offset
         while offset < end and len(data) < max_bytes:
-            data += bytes(self.leader.read(offset, max_bytes, end_offset=end))
+            data += bytes(self.leader.reader.read(offset, max_bytes, end_offset=end))
             offset = self.leader.read_end_offset
         return data[:max_bytes]
 
@@ -200,7 +200,7 @@ class LeaderAndFollower(RuleBasedStateMachine):
 def content(log: Log, end: int) -> bytes:
     data, offset = b"", 0
     while offset < end:
-        data += bytes(log.read(offset, 1 << 20, end_offset=end))
+        data += bytes(log.reader.read(offset, 1 << 20, end_offset=end))
         offset = log.read_end_offset
     return data
 
@@ -209,7 +209,7 @@ def transactions(log: Log, end: int) -> tuple[object, ...]:
     return (
         dict(log.producers.ongoing),
         sorted(log.transactions.aborted_in(0, end)),
-        log.last_stable_offset(end),
+        log.transactions.last_stable_offset(end),
     )
 
 

@@ -67,7 +67,7 @@ class LogAndList(RuleBasedStateMachine):
         records = [Record(i, self.now_ms + delay + i * 7, None, bytes([i]) * size) for i in range(count)]
         data = build_batch(records, compression=compression)
         base = self.log.log_end_offset
-        result = self.log.append(memoryview(data), leader_epoch=self.leader_epoch, now_ms=self.now_ms)
+        result = self.log.leader.append(memoryview(data), leader_epoch=self.leader_epoch, now_ms=self.now_ms)
         assert (result.error_code, result.base_offset, result.last_offset) == (0, base, base + count - 1)
         placed = base.to_bytes(8, "big") + data[8:12] + self.leader_epoch.to_bytes(4, "big") + data[16:]
         self.staged.append(BatchView(placed))
@@ -77,7 +77,7 @@ class LogAndList(RuleBasedStateMachine):
 
     @rule()
     def flush(self) -> None:
-        self.log.flush_staged()
+        self.log.writer.flush_staged()
         self.batches += self.staged
         self.staged = []
 
@@ -162,7 +162,7 @@ class LogAndList(RuleBasedStateMachine):
         written = self.log.written_end_offset
         offset = data.draw(st.integers(self.start, written))
         end = data.draw(st.integers(offset, written))
-        found = self.log.read(offset, max_bytes, end_offset=end, min_one_batch=one)
+        found = self.log.reader.read(offset, max_bytes, end_offset=end, min_one_batch=one)
         wanted: list[BatchView] = []
         for batch in self.batches:
             if batch.last_offset < offset:
@@ -183,7 +183,7 @@ class LogAndList(RuleBasedStateMachine):
     def read_outside(self, before: bool) -> None:
         offset = self.start - 1 if before else self.log.written_end_offset + 1
         try:
-            self.log.read(offset, 100, end_offset=self.log.written_end_offset)
+            self.log.reader.read(offset, 100, end_offset=self.log.written_end_offset)
         except OffsetOutOfRange:
             return
         raise AssertionError("an offset outside the log was read")

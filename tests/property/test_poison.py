@@ -45,22 +45,24 @@ MB = 1 << 20
 def new_log(**told: Any) -> Log:
     log = open_log(SimulatedFiles(), "/d/a-0", "a", 0, TopicSettings(**told)).log
     first = build_batch([Record(0, NOW_MS, b"first", None)])
-    assert not log.append(memoryview(first), 3, NOW_MS).error_code  # the first batch of a segment is a case
+    assert not log.leader.append(
+        memoryview(first), 3, NOW_MS
+    ).error_code  # the first batch of a segment is a case
     return log
 
 
 def produce(log: Log, batch: bytes) -> AppendResult:
-    result = log.append(memoryview(batch), 3, NOW_MS)
+    result = log.leader.append(memoryview(batch), 3, NOW_MS)
     if isinstance(result, Deferred):
         result.inspection.keep()
         result.inspection.run(UnpackBudget())
-        result = log.append_inspected(result.inspection, 3, NOW_MS)
-    log.flush_staged()
+        result = log.leader.append_inspected(result.inspection, 3, NOW_MS)
+    log.writer.flush_staged()
     return result
 
 
 def stored(log: Log) -> list[Record]:
-    data = log.read(0, 1 << 30, end_offset=log.log_end_offset, min_one_batch=True)
+    data = log.reader.read(0, 1 << 30, end_offset=log.log_end_offset, min_one_batch=True)
     return [record for batch in iter_batches(data) for record in batch.records()]
 
 
@@ -185,14 +187,14 @@ def test_what_the_loop_looks_at_is_bounded(codec: str) -> None:
     assert judge_packed(build_batch(rows, compression=codec)) is Verdict.LONG
     rows = [Record(0, NOW_MS, None, bytes(min(unpacked_bytes_max, 1_000_000) - 100))]
     assert judge_packed(build_batch(rows, compression=codec)) is Verdict.SOUND
-    assert isinstance(new_log().append(memoryview(many), 3, NOW_MS), Deferred)
+    assert isinstance(new_log().leader.append(memoryview(many), 3, NOW_MS), Deferred)
 
 
 @pytest.mark.parametrize("codec", CODEC_NAMES)
 @pytest.mark.parametrize("size", [MB, 3 * MB])
 def test_a_batch_of_a_megabyte_takes_a_worker_where_its_codec_is_slow(codec: str, size: int) -> None:
     log = new_log(max_message_bytes=64 * MB)
-    result = log.append(memoryview(large(codec, size)), 3, NOW_MS)
+    result = log.leader.append(memoryview(large(codec, size)), 3, NOW_MS)
     at_once = codec == "none" or (codec in ("lz4", "snappy") and size == MB)
     assert isinstance(result, Deferred) != at_once
 
@@ -203,7 +205,7 @@ def test_a_wrong_maximum_timestamp_is_corrected_as_in_kafka(codec: str) -> None:
     body = payload() if codec == "none" else pack(codec, payload())
     for claimed_ms in (NOW_MS + 1000, NOW_MS - 1, -1):
         assert not produce(log, batch_of(codec, body, max_timestamp_ms=claimed_ms)).error_code
-    data = log.read(1, 1 << 30, end_offset=log.log_end_offset)
+    data = log.reader.read(1, 1 << 30, end_offset=log.log_end_offset)
     assert [batch.max_timestamp_ms for batch in iter_batches(data)] == [NOW_MS] * 3
     assert all(batch.crc_is_valid() for batch in iter_batches(data))
 

@@ -141,18 +141,18 @@ class LogAndList(RuleBasedStateMachine):
         known = self.known(producer_id)
         data = memoryview(self.batch(producer_id, count, codec, known, transactional=True))
         base = self.log.log_end_offset
-        result = self.log.append(data, leader_epoch=0, now_ms=NOW_MS)
+        result = self.log.leader.append(data, leader_epoch=0, now_ms=NOW_MS)
         assert self.log.transactions.is_open(producer_id, known.producer_epoch) == (known.first_offset >= 0)
         if known.first_offset < 0:
             assert result.error_code == ErrorCode.INVALID_TXN_STATE
             guard = self.log.transactions.begin_verification(
                 producer_id, known.producer_epoch, known.next_sequence
             )
-            result = self.log.append_verified(data, 0, NOW_MS, guard)
+            result = self.log.leader.append_verified(data, 0, NOW_MS, guard)
         assert (result.error_code, result.base_offset) == (0, base), result
         sequence = known.next_sequence + count
         self.note(Written(base, base + count - 1, producer_id, known.producer_epoch, sequence, True, None))
-        again = self.log.append(data, leader_epoch=0, now_ms=NOW_MS)
+        again = self.log.leader.append(data, leader_epoch=0, now_ms=NOW_MS)
         assert (again.duplicate, again.base_offset) == (True, base)
 
     @rule(producer_id=producers)
@@ -161,7 +161,7 @@ class LogAndList(RuleBasedStateMachine):
         known = self.known(producer_id)
         data = memoryview(self.batch(producer_id, 1, "none", known, transactional=False))
         base = self.log.log_end_offset
-        result = self.log.append(data, leader_epoch=0, now_ms=NOW_MS)
+        result = self.log.leader.append(data, leader_epoch=0, now_ms=NOW_MS)
         if known.first_offset >= 0:
             assert result.error_code == ErrorCode.INVALID_TXN_STATE
             return
@@ -174,7 +174,7 @@ class LogAndList(RuleBasedStateMachine):
         known = self.known(COORDINATED)
         data = self.batch(COORDINATED, count, "none", known, transactional=True)
         base = self.log.log_end_offset
-        result = self.log.append(memoryview(data), 0, NOW_MS, Origin.COORDINATOR)
+        result = self.log.leader.append(memoryview(data), 0, NOW_MS, Origin.COORDINATOR)
         assert result.error_code == 0, result
         self.note(Written(base, base + count - 1, COORDINATED, known.producer_epoch, 0, True, None))
 
@@ -190,25 +190,29 @@ class LogAndList(RuleBasedStateMachine):
         base = self.log.log_end_offset
         marker = EndTransactionMarker(ends, coordinator_epoch=5)
         if version == 2 and known.first_offset >= 0:
-            refused = self.log.append_marker(marker, producer_id, known.producer_epoch, 0, NOW_MS, version)
+            refused = self.log.leader.append_marker(
+                marker, producer_id, known.producer_epoch, 0, NOW_MS, version
+            )
             assert refused.error_code == ErrorCode.INVALID_PRODUCER_EPOCH
         epoch = known.producer_epoch + version - 1
-        result = self.log.append_marker(marker, producer_id, epoch, 0, NOW_MS, version)
+        result = self.log.leader.append_marker(marker, producer_id, epoch, 0, NOW_MS, version)
         assert (result.error_code, result.base_offset) == (0, base), result
         self.note(Written(base, base, producer_id, epoch, 0, True, ends))
         late = memoryview(self.batch(producer_id, 2, "none", known, transactional=True))
-        refused = self.log.append_verified(late, 0, NOW_MS, guard)
+        refused = self.log.leader.append_verified(late, 0, NOW_MS, guard)
         assert refused.error_code in (
             ErrorCode.INVALID_TXN_STATE,
             ErrorCode.INVALID_PRODUCER_EPOCH,
             ErrorCode.INVALID_RECORD,
         )
-        zombie = self.log.append_marker(marker._replace(coordinator_epoch=4), producer_id, epoch, 0, NOW_MS)
+        zombie = self.log.leader.append_marker(
+            marker._replace(coordinator_epoch=4), producer_id, epoch, 0, NOW_MS
+        )
         assert zombie.error_code == ErrorCode.TRANSACTION_COORDINATOR_FENCED
 
     @rule()
     def flush(self) -> None:
-        self.log.flush_staged()
+        self.log.writer.flush_staged()
         self.written += self.staged
         self.staged = []
 
@@ -222,7 +226,7 @@ class LogAndList(RuleBasedStateMachine):
         """The disk does not take the turn's write."""
         with self.refusing(lambda operation, path: operation == "write" and path.endswith(".log")):
             try:
-                self.log.flush_staged()
+                self.log.writer.flush_staged()
             except OSError:
                 self.staged = []
                 return
@@ -308,11 +312,11 @@ class LogAndList(RuleBasedStateMachine):
             if each.last_offset >= self.high_watermark
         ]
         wanted = min(self.high_watermark, max(self.start, min(undecided, default=1 << 60)))
-        assert self.log.last_stable_offset(self.high_watermark) == wanted
+        assert self.log.transactions.last_stable_offset(self.high_watermark) == wanted
 
     @rule(max_bytes=st.sampled_from([1, 150, 400, 5000]))
     def consume(self, max_bytes: int) -> None:
-        stable = self.log.last_stable_offset(self.high_watermark)
+        stable = self.log.transactions.last_stable_offset(self.high_watermark)
         end_of = {(each.producer_id, each.first_offset): ends for each, ends in self.ended(self.written)}
         aborted_offsets: set[int] = set()
         begun: dict[int, list[int]] = {}
@@ -338,7 +342,7 @@ class LogAndList(RuleBasedStateMachine):
         shown: list[int] = []
         position = self.start
         while position < stable:
-            data = self.log.read(position, max_bytes, end_offset=stable)
+            data = self.log.reader.read(position, max_bytes, end_offset=stable)
             listed = self.log.transactions.aborted_for_fetch(position, self.log.read_end_offset)
             whole = self.log.transactions.aborted_for_fetch(position, stable)
             assert set(listed) <= set(whole)

@@ -161,14 +161,14 @@ def test_what_is_taken_by_its_header_is_taken_with_all_checks_and_stored_alike()
         if len(batch) < HEADER_BYTES:
             continue
         now_ms = NOW_MS + rng.choice((0, -(10**9)))
-        quick = logs[0].append(memoryview(batch), 3, now_ms)
-        careful = logs[1]._leader._append_carefully(memoryview(batch), 3, now_ms, Origin.CLIENT)
+        quick = logs[0].leader.append(memoryview(batch), 3, now_ms)
+        careful = logs[1].leader._append_carefully(memoryview(batch), 3, now_ms, Origin.CLIENT)
         assert quick.error_code == careful.error_code, f"seed {seed}: {bytes(batch).hex()}"
         assert (quick.base_offset, quick.last_offset) == (careful.base_offset, careful.last_offset)
         kinds.add((quick.error_code, quick.duplicate))
         for log in logs:
-            log.flush_staged()
-    stored = [log.read(0, 1 << 30, end_offset=log.log_end_offset, min_one_batch=True) for log in logs]
+            log.writer.flush_staged()
+    stored = [log.reader.read(0, 1 << 30, end_offset=log.log_end_offset, min_one_batch=True) for log in logs]
     assert bytes(stored[0]) == bytes(stored[1]), f"seed {seed}"
     assert (0, False) in kinds
     assert len(kinds) > 2, f"seed {seed}: {kinds}"

@@ -109,7 +109,7 @@ class CompactionWorld:
     def _end_of_batches(self) -> int:
         """Behind the last batch that was appended; one without records and producer fills a gap."""
         offset, end = self.log.log_start_offset, 0
-        while len(data := self.log.read(offset, 700, end_offset=self.log.written_end_offset)):
+        while len(data := self.log.reader.read(offset, 700, end_offset=self.log.written_end_offset)):
             for view in iter_batches(data):
                 offset = view.next_offset
                 if view.count or view.producer_id >= 0:
@@ -154,12 +154,12 @@ class CompactionWorld:
                 producer_epoch=0 if idempotent else -1,
                 base_sequence=self.sequence if idempotent else -1,
             )
-            result = self.log.append(memoryview(batch), leader_epoch=0, now_ms=self.clock.now_ms())
+            result = self.log.leader.append(memoryview(batch), leader_epoch=0, now_ms=self.clock.now_ms())
             assert not result.error_code, result
             assert result.base_offset == len(self.history)
             self.history += [(bytes(each.key), each.value) for each in records]
             self.sequence += len(records) if idempotent else 0
-        self.log.flush_staged()
+        self.log.writer.flush_staged()
         self.written = len(self.history)
 
     def sync(self) -> None:
@@ -206,7 +206,7 @@ class CompactionWorld:
         found: dict[bytes, bytes | None] = {}
         offset, last = log.log_start_offset, -1
         while offset < end:
-            data = log.read(offset, 700, end_offset=end)
+            data = log.reader.read(offset, 700, end_offset=end)
             if not len(data):
                 break
             for view in iter_batches(data):

@@ -102,7 +102,7 @@ class World:
         """A few appends, one flush."""
         for _ in range(self.random.randint(1, 4)):
             self.append()
-        self.log.flush_staged()
+        self.log.writer.flush_staged()
         self.written = len(self.appended)
 
     def append(self) -> None:
@@ -126,9 +126,9 @@ class World:
         base = self.expect(batch)
         if producer_id in TRANSACTIONAL:
             guard = self.log.transactions.begin_verification(producer_id, producer_epoch, sequence)
-            result = self.log.append_verified(memoryview(batch), self.leader_epoch, NOW_MS, guard)
+            result = self.log.leader.append_verified(memoryview(batch), self.leader_epoch, NOW_MS, guard)
         else:
-            result = self.log.append(memoryview(batch), leader_epoch=self.leader_epoch, now_ms=NOW_MS)
+            result = self.log.leader.append(memoryview(batch), leader_epoch=self.leader_epoch, now_ms=NOW_MS)
         assert result.error_code == 0, result
         assert result.base_offset == base
         if producer_id >= 0:
@@ -148,7 +148,7 @@ class World:
                 marker, producer_id=producer_id, producer_epoch=producer_epoch, timestamp_ms=NOW_MS
             )
         )
-        result = self.log.append_marker(
+        result = self.log.leader.append_marker(
             marker, producer_id, producer_epoch, self.leader_epoch, NOW_MS, transaction_version=version
         )
         assert result.error_code == 0, result
@@ -192,7 +192,7 @@ class World:
         found: list[bytes] = []
         offset = self.log.log_start_offset
         while offset < self.log.written_end_offset:
-            data = self.log.read(offset, 700, end_offset=self.log.written_end_offset)
+            data = self.log.reader.read(offset, 700, end_offset=self.log.written_end_offset)
             assert len(data), f"nothing to read at {offset} below {self.log.written_end_offset}"
             for view in iter_batches(data):
                 assert view.crc_is_valid()
@@ -240,7 +240,7 @@ class World:
         assert list(self.log.producers.ongoing.items()) == sorted(
             (first, producer_id) for producer_id, first in begun.items()
         )
-        assert self.log.last_stable_offset(end_offset) == min(begun.values(), default=end_offset)
+        assert self.log.transactions.last_stable_offset(end_offset) == min(begun.values(), default=end_offset)
 
     def forget_lost(self, kept: int) -> None:
         del self.appended[kept:]
@@ -338,7 +338,7 @@ def fail_one_turn(world: World, number: int) -> None:
                 world.append()
             except AssertionError:
                 break
-        world.log.flush_staged()
+        world.log.writer.flush_staged()
     except OSError:
         del world.appended[written:]
         assert list(world.log.producers.ongoing.items()) == ongoing

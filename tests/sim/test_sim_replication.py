@@ -51,7 +51,10 @@ class Trio(Cluster):
     def must_be_alike(self, topic: str = "t", index: int = 0) -> None:
         """All replicas hold the same bytes."""
         logs = [self.held(node, topic, index).log for node in (1, 2, 3)]
-        held = {bytes(log.read(log.log_start_offset, 1 << 20, end_offset=log.log_end_offset)) for log in logs}
+        held = {
+            bytes(log.reader.read(log.log_start_offset, 1 << 20, end_offset=log.log_end_offset))
+            for log in logs
+        }
         assert len(held) == 1
 
     def followers(self, topic: str = "t") -> list[int]:

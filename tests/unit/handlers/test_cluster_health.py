@@ -109,8 +109,8 @@ def test_a_broker_whose_clock_is_an_hour_off(tmp_path: Path, hours: int) -> None
             assert answer.responses[0].partition_responses[0].error_code == 0
             logs = [brokers.partition(node_id, index=index).log for node_id in (1, 2, 3)]
             await until(lambda logs=logs: all(each.log_end_offset == 1 for each in logs))
-            assert len({bytes(each.read(0, 1 << 20, end_offset=1)) for each in logs}) == 1
-            (read,) = iter_batches(bytes(logs[2].read(0, 1 << 20, end_offset=1)))
+            assert len({bytes(each.reader.read(0, 1 << 20, end_offset=1)) for each in logs}) == 1
+            (read,) = iter_batches(bytes(logs[2].reader.read(0, 1 << 20, end_offset=1)))
             assert read.max_timestamp_ms == now_ms
         assert all(len(brokers.partition(1, index=index).isr) == 3 for index in (0, 1))
 

@@ -95,7 +95,7 @@ def compacted(node: Node, *topics: str) -> None:
 def values(node: Node, topic: str, index: int = 0) -> list[int]:
     """The counts of the batches that the partition holds."""
     log = partition_of(node, topic, index).log
-    data = log.read(0, 1 << 20, end_offset=log.written_end_offset) if log.written_end_offset else b""
+    data = log.reader.read(0, 1 << 20, end_offset=log.written_end_offset) if log.written_end_offset else b""
     return [each.count for each in iter_batches(data)]
 
 
@@ -663,7 +663,7 @@ def test_the_rows_of_a_large_request_are_not_copied(tmp_path: Path, monkeypatch:
         rows = await answered(client, 2)
         assert {row.error_code for row in rows} == {0}
         log = partition_of(node, "b").log
-        data = log.read(0, 1 << 23, end_offset=log.log_end_offset)
+        data = log.reader.read(0, 1 << 23, end_offset=log.log_end_offset)
         assert [bytes(each.data[61:]) for each in iter_batches(data)] == [each[61:] for each in large]
 
     on_a_compacted_node(scene, tmp_path)

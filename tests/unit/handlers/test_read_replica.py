@@ -215,7 +215,7 @@ def test_a_follower_serves_consumers(tmp_path: Path, version: int, served: bool)
         data = answer.responses[0].partitions[0]
         if served:
             assert (data.error_code, data.high_watermark, data.preferred_read_replica) == (0, 3, -1)
-            assert data.records == bytes(brokers.partition(LEADER).log.read(0, 1 << 20, end_offset=3))
+            assert data.records == bytes(brokers.partition(LEADER).log.reader.read(0, 1 << 20, end_offset=3))
         else:
             assert data.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
@@ -324,7 +324,7 @@ def test_read_committed_at_a_follower(tmp_path: Path) -> None:
         stable = await ask(node, fetch(isolation_level=1), VERSION)
         data = stable.responses[0].partitions[0]
         assert (data.high_watermark, data.last_stable_offset) == (2, 1)
-        assert data.records == bytes(leader.log.read(0, 1 << 20, end_offset=1))
+        assert data.records == bytes(leader.log.reader.read(0, 1 << 20, end_offset=1))
         assert not client.transport.sent
         marker = EndTransactionMarker(ControlType.ABORT, 0)
         assert leader.append_marker(marker, 7, 0, int(time.time() * 1000)).error_code == 0

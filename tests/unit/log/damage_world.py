@@ -88,10 +88,10 @@ def kill(manager: LogManager) -> None:
 def append(log: Log, value: bytes = b"value") -> int:
     """One record; its offset, or minus the error code."""
     batch = build_simple_batch([(b"key", value)], NOW_MS)
-    result = log.append(memoryview(batch), leader_epoch=3, now_ms=NOW_MS)
+    result = log.leader.append(memoryview(batch), leader_epoch=3, now_ms=NOW_MS)
     if result.error_code:
         return -result.error_code
-    log.flush_staged()
+    log.writer.flush_staged()
     return result.base_offset
 
 
@@ -112,8 +112,8 @@ def template(clean: bool) -> tuple[Path, Original]:
             value = b"value %d" % number * 4
             rows = [Record(index, NOW_MS + number, b"key", value) for index in range(number % 3 + 1)]
             batch = build_batch(rows, producer_id=5, producer_epoch=0, base_sequence=_sequence(number))
-            assert victim.append(memoryview(batch), number // 20, NOW_MS).error_code == 0
-        victim.flush_staged()
+            assert victim.leader.append(memoryview(batch), number // 20, NOW_MS).error_code == 0
+        victim.writer.flush_staged()
         if number % 4 == 0:
             append(witness, b"%d" % number)
     victim.transactions.settle(victim.log_end_offset)
@@ -140,11 +140,11 @@ def transaction(log: Log, number: int) -> list[tuple[int, int]]:
         base_sequence=0,
         transactional=True,
     )
-    assert log.append_verified(memoryview(batch), number // 20, NOW_MS, guard).error_code == 0
-    log.flush_staged()
+    assert log.leader.append_verified(memoryview(batch), number // 20, NOW_MS, guard).error_code == 0
+    log.writer.flush_staged()
     kind = ControlType.COMMIT if number == 17 else ControlType.ABORT
     marker = EndTransactionMarker(kind, coordinator_epoch=1)
-    assert log.append_marker(marker, producer_id, number, number // 20, NOW_MS).error_code == 0
+    assert log.leader.append_marker(marker, producer_id, number, number // 20, NOW_MS).error_code == 0
     return [(producer_id, first)] if kind is ControlType.ABORT else []
 
 
@@ -169,7 +169,7 @@ def content(log: Log) -> tuple[dict[int, bytes], list[str]]:
     offset, end = log.log_start_offset, log.written_end_offset
     while offset < end:
         try:
-            data = log.read(offset, 700, end_offset=end)
+            data = log.reader.read(offset, 700, end_offset=end)
             assert len(data), f"a reader stands still at {offset}, before the log's end {end}"
             for view in iter_batches(data):
                 assert view.next_offset > offset, (
@@ -256,7 +256,7 @@ class Case:
             if not victim.log_start_offset <= base < victim.written_end_offset:
                 continue
             try:
-                data = victim.read(base, 10_000, end_offset=victim.written_end_offset)
+                data = victim.reader.read(base, 10_000, end_offset=victim.written_end_offset)
                 view = next(iter_batches(data), None)
             except (CorruptSegment, CorruptBatch) as error:
                 errors.append(str(error))

@@ -97,8 +97,10 @@ class Storage:
     def append(self, log: Log, records: int) -> None:
         for number in range(records):
             batch = build_simple_batch([(b"key%d" % (number % 3), b"value%d" % number)], self.clock.now_ms())
-            assert not log.append(memoryview(batch), leader_epoch=0, now_ms=self.clock.now_ms()).error_code
-            log.flush_staged()
+            assert not log.leader.append(
+                memoryview(batch), leader_epoch=0, now_ms=self.clock.now_ms()
+            ).error_code
+            log.writer.flush_staged()
         self.timers.advance(0)
 
     def look(self) -> None:
@@ -116,7 +118,7 @@ class Storage:
 def values(log: Log) -> dict[bytes, bytes]:
     found: dict[bytes, bytes] = {}
     offset = log.log_start_offset
-    while len(data := log.read(offset, 1 << 20, end_offset=log.written_end_offset)):
+    while len(data := log.reader.read(offset, 1 << 20, end_offset=log.written_end_offset)):
         for view in iter_batches(data):
             offset = view.next_offset
             found |= {bytes(each.key or b""): bytes(each.value or b"") for each in view.records()}
@@ -321,17 +323,17 @@ def test_a_reader_behind_the_last_record_waits_for_more() -> None:
     log = storage.log(settings=TopicSettings(cleanup_policy=("compact",), max_compaction_lag_ms=60_000))
     for number in range(3):
         batch = build_simple_batch([(b"key%d" % number, None)], storage.clock.now_ms())
-        log.append(memoryview(batch), leader_epoch=0, now_ms=storage.clock.now_ms())
-    log.flush_staged()
+        log.leader.append(memoryview(batch), leader_epoch=0, now_ms=storage.clock.now_ms())
+    log.writer.flush_staged()
     log.truncate_to(42)
     storage.timers.advance(120_000)
     storage.worker.finish()
     end = log.log_end_offset
     for offset in range(log.log_start_offset, end + 1):
-        data = log.read(offset, 1 << 20, end_offset=end)
+        data = log.reader.read(offset, 1 << 20, end_offset=end)
         assert all(view.next_offset > offset for view in iter_batches(data))
     storage.append(log, 1)
-    assert len(log.read(end, 1 << 20, end_offset=log.written_end_offset))
+    assert len(log.reader.read(end, 1 << 20, end_offset=log.written_end_offset))
 
 
 def test_a_disk_that_refuses_a_rename_leaves_old_or_new() -> None:
@@ -396,8 +398,10 @@ def test_a_gap_below_what_is_compacted_is_no_damage_and_one_above_is(recovery_po
     log = storage.manager.create("accounts", 0, TOPIC_ID, SETTINGS)
     for number in range(7):
         batch = build_simple_batch([(b"once%d" % number, b"value")], storage.clock.now_ms())
-        assert not log.append(memoryview(batch), leader_epoch=0, now_ms=storage.clock.now_ms()).error_code
-        log.flush_staged()
+        assert not log.leader.append(
+            memoryview(batch), leader_epoch=0, now_ms=storage.clock.now_ms()
+        ).error_code
+        log.writer.flush_staged()
     storage.append(log, 40)
     storage.look()
     storage.worker.finish()

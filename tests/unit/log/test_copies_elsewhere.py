@@ -46,8 +46,8 @@ class Disk:
         manager, log = self.start(sole_copy=True)
         for number in range(10):
             batch = build_simple_batch([(b"key", b"%d" % number)], self.clock.now_ms())
-            log.append(memoryview(batch), leader_epoch=0, now_ms=self.clock.now_ms())
-        log.flush_staged()
+            log.leader.append(memoryview(batch), leader_epoch=0, now_ms=self.clock.now_ms())
+        log.writer.flush_staged()
         manager.close(clean=True)
 
     def flip(self, position: int) -> None:

@@ -49,7 +49,7 @@ def check_that_readers_come_through(log: Log, what: list[str]) -> None:
     last = max(content(log)[0])
     for max_bytes in (1, 300, 1 << 20):
         for offset in range(log.log_start_offset, last + 1):
-            data = log.read(offset, max_bytes, end_offset=log.log_end_offset)
+            data = log.reader.read(offset, max_bytes, end_offset=log.log_end_offset)
             found = [batch.next_offset for batch in iter_batches(bytes(data))]
             assert found, f"a reader stands still at {offset}: {what}"
             assert found[0] > offset, what

@@ -108,7 +108,7 @@ def test_half_a_batch_at_an_old_segments_end_leaves_a_gap_that_readers_pass(
     (kept,) = case.files(".damaged")
     assert batch.startswith(kept.read_bytes())
     assert next(iter(content(victim)[0])) == 0
-    data = victim.read(lost, 5000, end_offset=victim.log_end_offset)
+    data = victim.reader.read(lost, 5000, end_offset=victim.log_end_offset)
     assert int.from_bytes(bytes(data[:8]), "big") > lost
     manager.close()
 
@@ -150,7 +150,7 @@ def test_an_index_that_is_wrong_in_its_middle_costs_no_record(tmp_path: Path) ->
     write(path, flip(8 * (count // 2) + 6))
     manager, victim, _ = start(case.folder)
     for base, batch in case.original.victim.items():
-        data = bytes(victim.read(base, 500, end_offset=victim.log_end_offset))
+        data = bytes(victim.reader.read(base, 500, end_offset=victim.log_end_offset))
         assert data.startswith(batch)
     assert content(victim)[0] == case.original.victim
     manager.close()
@@ -229,8 +229,10 @@ def test_a_partition_that_may_lie_on_an_offline_disk_is_not_made_anew() -> None:
     homes = {}
     for partition in range(2):
         log = first.create("t", partition, VICTIM_ID, SETTINGS)
-        log.append(memoryview(build_simple_batch([(b"k", b"v")], NOW_MS)), leader_epoch=0, now_ms=NOW_MS)
-        log.flush_staged()
+        log.leader.append(
+            memoryview(build_simple_batch([(b"k", b"v")], NOW_MS)), leader_epoch=0, now_ms=NOW_MS
+        )
+        log.writer.flush_staged()
         homes[first.directory_of(log).path] = partition
     first.close()
 

@@ -106,18 +106,20 @@ class Storage:
                 producer_epoch=0,
                 base_sequence=len(self.appended),
             )
-            result = self.log.append(memoryview(batch), leader_epoch, self.clock.now_ms())
+            result = self.log.leader.append(memoryview(batch), leader_epoch, self.clock.now_ms())
             if result.error_code:
                 code = result.error_code
             else:
-                self.log.flush_staged()
+                self.log.writer.flush_staged()
                 self.appended.append(value)
         return code
 
     def values(self) -> list[bytes]:
         values, offset = [], self.log.log_start_offset
         while offset < self.log.written_end_offset:
-            data = self.log.read(offset, 1000, end_offset=self.log.written_end_offset, min_one_batch=True)
+            data = self.log.reader.read(
+                offset, 1000, end_offset=self.log.written_end_offset, min_one_batch=True
+            )
             for batch in iter_batches(data):
                 values += [record.value for record in batch.records() if record.offset >= offset]
                 end = batch.next_offset
@@ -274,12 +276,12 @@ def test_whatever_happens_to_the_log_meanwhile(seed):
 def test_the_gap_that_a_crash_has_left_at_the_end_stays():
     storage = Storage()
     storage.append(5)
-    storage.log._writer.roll(0)
-    storage.log._writer.begin_at(20, 0)
+    storage.log.writer.roll(0)
+    storage.log.writer.begin_at(20, 0)
     storage.ask()
     storage.finish()
     assert (storage.home, storage.log.log_end_offset) == ("/b", 20)
-    assert len(storage.log.read(0, 10_000, end_offset=20)) > 0
+    assert len(storage.log.reader.read(0, 10_000, end_offset=20)) > 0
 
 
 def test_asking_for_its_home_cancels_the_move():

@@ -43,8 +43,8 @@ def filled(epochs: int = 1) -> SimulatedFiles:
     files.make_directory("/data")
     log = opened(files, recovery_point=0)
     for offset in range(COUNT):
-        assert log.append(memoryview(batch(offset)), offset * epochs // COUNT, NOW_MS).error_code == 0
-        log.flush_staged()
+        assert log.leader.append(memoryview(batch(offset)), offset * epochs // COUNT, NOW_MS).error_code == 0
+        log.writer.flush_staged()
     log.close()
     return files
 
@@ -72,7 +72,7 @@ def records(log: Log) -> list[int]:
     for start in range(log.log_start_offset, log.log_end_offset):
         offset = start
         while offset < log.log_end_offset:
-            data = log.read(offset, 1 << 20, end_offset=log.log_end_offset)
+            data = log.reader.read(offset, 1 << 20, end_offset=log.log_end_offset)
             views = list(iter_batches(data))
             assert views, f"a reader stands still at {offset}"
             assert all(view.crc_is_valid() for view in views)
@@ -99,12 +99,12 @@ def test_readers_come_past_it(epochs: int, lost_segments: int, how: str) -> None
         assert log.log_end_offset == COUNT
         assert records(log) == list(range(left))
         # Followers compare epochs: what they ask for must fit the batches that they were given.
-        for view in iter_batches(log.read(left, 1 << 20, end_offset=COUNT)):
+        for view in iter_batches(log.reader.read(left, 1 << 20, end_offset=COUNT)):
             assert log.epoch_end_offset(view.leader_epoch)[1] >= view.next_offset
         log.close()
     log = opened(files)
-    assert log.append(memoryview(batch(0)), COUNT, NOW_MS).base_offset == COUNT
-    log.flush_staged()
+    assert log.leader.append(memoryview(batch(0)), COUNT, NOW_MS).base_offset == COUNT
+    log.writer.flush_staged()
     assert records(log) == [*range(left), COUNT]
 
 
@@ -163,7 +163,7 @@ def test_a_gap_that_is_longer_than_a_segment_can_be() -> None:
         assert log.log_end_offset == end
         offset, found = 0, 0
         while offset < end:
-            data = log.read(offset, 1 << 20, end_offset=end)
+            data = log.reader.read(offset, 1 << 20, end_offset=end)
             views = list(iter_batches(data))
             assert views, f"a reader stands still at {offset}"
             found += sum(view.count for view in views)
@@ -179,7 +179,7 @@ def test_a_follower_takes_it() -> None:
     lone = opened(files)
     follower = open_log(files, "/data/lone-1", "lone", 1, TopicSettings()).log
     while follower.log_end_offset < COUNT:
-        data = lone.read(follower.log_end_offset, 300, end_offset=COUNT)
+        data = lone.reader.read(follower.log_end_offset, 300, end_offset=COUNT)
         assert len(data), "the follower stands still"
         assert follower.append_as_follower(memoryview(bytes(data)), 3, NOW_MS).error_code == 0
     assert records(follower) == records(lone)

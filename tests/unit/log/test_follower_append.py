@@ -53,7 +53,7 @@ class Follower:
         start = log.segments[0].base_offset
         data = b""
         while start < log.written_end_offset:
-            data += bytes(log.read(start, 1 << 20, end_offset=log.written_end_offset))
+            data += bytes(log.reader.read(start, 1 << 20, end_offset=log.written_end_offset))
             start = log.read_end_offset
         return data
 
@@ -120,7 +120,7 @@ def test_batches_are_written_as_they_came(follower: Follower) -> None:
     assert (log.written_end_offset, log.log_end_offset) == (8, 8)
     assert log.epochs.entries() == [(3, 0), (4, 6)]
     assert log.latest_leader_epoch == 4
-    log.flush_staged()
+    log.writer.flush_staged()
     assert follower.stored() == b"".join(sent)
 
 
@@ -186,7 +186,7 @@ def test_segments_roll_within_an_answer() -> None:
     assert len(follower.log.segments) == 14
     assert follower.log.segments[3].base_offset == 9
     for offset in range(40):
-        data = follower.log.read(offset, 1, end_offset=40)
+        data = follower.log.reader.read(offset, 1, end_offset=40)
         assert BatchView(data).base_offset == offset
 
 
@@ -223,16 +223,16 @@ def test_producers_and_transactions_follow(follower: Follower) -> None:
     )
     assert log.producers.states[9].last_sequence == 5
     assert dict(log.producers.ongoing) == {2: 1, 3: 2}
-    assert log.last_stable_offset(4) == 2
+    assert log.transactions.last_stable_offset(4) == 2
     follower.take(marker(4, ControlType.ABORT, 1), transactional(5, 2, 1))
     assert log.transactions.aborted_in(0, 10) == [AbortedTransaction(1, 2, 4, 3)]
     assert dict(log.producers.ongoing) == {3: 2}
     assert log.producers.states[1].coordinator_epoch == 5
     follower.take(marker(6, ControlType.COMMIT, 2))
-    assert log.last_stable_offset(7) == 7
+    assert log.transactions.last_stable_offset(7) == 7
     # The next leader knows the producer: it recognises a repetition.
     again = batch(0, 2, producer_id=9, producer_epoch=1, base_sequence=4, epoch=-1)
-    result = log.append(memoryview(again), 8, NOW_MS)
+    result = log.leader.append(memoryview(again), 8, NOW_MS)
     assert (result.duplicate, result.base_offset) == (True, 0)
 
 
@@ -284,7 +284,7 @@ def test_one_damaged_batch_refuses_all(follower: Follower, bad: bytes) -> None:
     assert result.error_message
     log = follower.log
     assert (log.log_end_offset, log.written_end_offset, log.epochs.entries()) == (0, 0, [])
-    log.flush_staged()
+    log.writer.flush_staged()
     assert follower.stored() == b""
     # What was good is fetched again, and taken.
     assert follower.take(batch(0, 2), batch(2, 2), batch(4)).end_offset == 5
@@ -364,7 +364,7 @@ def test_an_offline_log_takes_nothing(follower: Follower) -> None:
 
 def test_what_was_staged_as_leader_comes_first(follower: Follower) -> None:
     log = follower.log
-    log.append(memoryview(batch(0, 2, epoch=-1)), 3, NOW_MS)
+    log.leader.append(memoryview(batch(0, 2, epoch=-1)), 3, NOW_MS)
     assert log.written_end_offset == 0
     assert follower.take(batch(2)).end_offset == 3
     assert log.written_end_offset == 3
@@ -373,14 +373,14 @@ def test_what_was_staged_as_leader_comes_first(follower: Follower) -> None:
 
 def test_a_lost_staged_batch_is_noticed(follower: Follower) -> None:
     log = follower.log
-    log.append(memoryview(batch(0, 2, epoch=-1)), 3, NOW_MS)
+    log.leader.append(memoryview(batch(0, 2, epoch=-1)), 3, NOW_MS)
     follower.fail_after(0, "write")
     result = follower.take(batch(2))
     assert (result.error_code, result.end_offset, result.size_bytes) == (ErrorCode.KAFKA_STORAGE_ERROR, 0, 0)
     follower.heal()
     assert follower.take(batch(0)).error_code == ErrorCode.KAFKA_STORAGE_ERROR  # until the turn has ended
     with pytest.raises(OSError, match="says no"):
-        log.flush_staged()
+        log.writer.flush_staged()
     assert follower.take(batch(0)).error_code == 0
 
 
@@ -417,7 +417,7 @@ def test_an_empty_log_takes_the_batch_around_its_start(follower: Follower) -> No
     assert follower.take(batch(10, 3), batch(13)).error_code == 0
     log = follower.log
     assert (log.log_start_offset, log.log_end_offset, log.segments[0].base_offset) == (11, 14, 10)
-    assert bytes(log.read(11, 1000, end_offset=14)) == batch(10, 3) + batch(13)
+    assert bytes(log.reader.read(11, 1000, end_offset=14)) == batch(10, 3) + batch(13)
     assert follower.take(batch(12, 3)).error_code == ErrorCode.OFFSET_OUT_OF_RANGE  # no longer empty
 
 
@@ -426,7 +426,7 @@ def test_a_crash_while_an_empty_log_makes_room_for_the_batch_around_its_start() 
     for step in range(40):
         follower = Follower()
         follower.log.truncate_fully_and_start_at(11)
-        follower.log.flush_staged()
+        follower.log.writer.flush_staged()
         left = [step]
 
         def fault(operation: str, path: str, left: list[int] = left) -> None:
@@ -457,7 +457,7 @@ def test_a_crash_while_an_empty_log_makes_room_for_the_batch_around_its_start() 
             assert log.log_end_offset == 11, step
             assert follower.take(batch(10, 3)).error_code == 0, step
         assert (log.log_start_offset, log.log_end_offset) == (11, 13), step
-        assert bytes(log.read(11, 1000, end_offset=13)) == batch(10, 3), step
+        assert bytes(log.reader.read(11, 1000, end_offset=13)) == batch(10, 3), step
         if done:
             return
     raise AssertionError("it never came to its end")

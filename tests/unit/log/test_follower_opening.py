@@ -91,7 +91,7 @@ def offsets(log: Log) -> list[int]:
     found: list[int] = []
     offset = log.log_start_offset
     while offset < log.written_end_offset:
-        data = log.read(offset, 1 << 20, end_offset=log.written_end_offset)
+        data = log.reader.read(offset, 1 << 20, end_offset=log.written_end_offset)
         found += [view.base_offset for view in iter_batches(data)]
         offset = log.read_end_offset
     return found

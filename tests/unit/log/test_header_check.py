@@ -26,8 +26,8 @@ def written(files: SimulatedFiles, **settings: object) -> Log:
     """Thirty batches of three leader epochs, with an index entry for every third."""
     log = open_log(files, "/t-0", "t", 0, TopicSettings(index_interval_bytes=600, **settings)).log
     for number in range(BATCHES):
-        log.append(memoryview(bytearray(BATCH)), 1 + 2 * (number // PER_EPOCH), NOW_MS)
-        log.flush_staged()
+        log.leader.append(memoryview(bytearray(BATCH)), 1 + 2 * (number // PER_EPOCH), NOW_MS)
+        log.writer.flush_staged()
     return log
 
 
@@ -38,7 +38,7 @@ def offsets_read(log: Log, start: int, max_bytes: int) -> tuple[list[int], bool]
     found: list[int] = []
     while start < END:
         try:
-            data = log.read(start, max_bytes, end_offset=END)
+            data = log.reader.read(start, max_bytes, end_offset=END)
         except CorruptSegment:
             return found, False
         assert data
@@ -58,7 +58,7 @@ def test_no_reader_gets_a_batch_with_a_wrong_offset_or_epoch(batch: int, byte: i
         files = SimulatedFiles()
         log = written(files)
         files.flip_bit(PATH, 8 * (batch * len(BATCH) + byte) + bit)
-        log._reader.forget()  # what was just written is in memory
+        log.reader.forget()  # what was just written is in memory
         damaged = RECORDS * batch
         sound = list(range(0, damaged, RECORDS))
         # The first batch of an epoch could be the one that is damaged.
@@ -79,12 +79,12 @@ def test_a_wrong_length_gives_no_other_records_than_those_whose_crc_is_wrong() -
             files = SimulatedFiles()
             log = written(files)
             files.flip_bit(PATH, 8 * (5 * len(BATCH) + byte) + bit)
-            log._reader.forget()
-            data = log.read(0, 1 << 20, end_offset=END)
+            log.reader.forget()
+            data = log.reader.read(0, 1 << 20, end_offset=END)
             whole = [view.base_offset for view in iter_batches(data) if view.crc_is_valid()]
             assert whole == [0, 2, 4, 6, 8]
             try:
-                views = list(iter_batches(log.read(10, 1 << 20, end_offset=END)))
+                views = list(iter_batches(log.reader.read(10, 1 << 20, end_offset=END)))
             except CorruptSegment:
                 continue
             assert not any(view.crc_is_valid() for view in views)
@@ -92,7 +92,7 @@ def test_a_wrong_length_gives_no_other_records_than_those_whose_crc_is_wrong() -
 
 def test_a_wrong_list_of_leader_epochs_makes_no_log_unreadable() -> None:
     log = written(SimulatedFiles())
-    log._reader.forget()
+    log.reader.forget()
     for entries in ([(7, 0)], [(1, 0), (2, 20)], [(0, 30)], [(1, 10), (9, 20), (11, 30)], []):
         log.epochs.replace(entries)
         for max_bytes in (2000, 1 << 20):
@@ -103,7 +103,7 @@ def test_a_wrong_list_of_leader_epochs_makes_no_log_unreadable() -> None:
 def test_the_list_of_leader_epochs_begins_where_records_were_deleted(start: int) -> None:
     """Also in the middle of a batch."""
     log = written(SimulatedFiles())
-    log._reader.forget()
+    log.reader.forget()
     log.increment_log_start_offset(start)
     for max_bytes in (100, 2000, 1 << 20):
         expected = list(range(start // RECORDS * RECORDS, END, RECORDS))
@@ -120,7 +120,7 @@ def test_gaps_of_compaction_are_no_damage() -> None:
     segment.write([content], len(content), 0)
     segment.size_bytes = len(content)
     log.segments[0].offset_index.keep(0)
-    log._reader.forget()
+    log.reader.forget()
     for max_bytes in (size + 30, 2000, 1 << 20):
         assert offsets_read(log, 0, max_bytes) == ([RECORDS * number for number in kept], True)
     assert offsets_read(log, 17, 1 << 20)[0][0] == 18
@@ -130,7 +130,7 @@ def test_readers_are_told_and_the_log_says_it_once(caplog: pytest.LogCaptureFixt
     files = SimulatedFiles()
     log = written(files)
     files.flip_bit(PATH, 8 * (5 * len(BATCH) + 7) + 1)
-    log._reader.forget()
+    log.reader.forget()
 
     def ask(offset: int) -> int:
         row = read_batches(log, offset, 1 << 20, END, END, END, False, True, lambda error: None)
@@ -140,7 +140,7 @@ def test_readers_are_told_and_the_log_says_it_once(caplog: pytest.LogCaptureFixt
         assert [ask(10), ask(10), ask(11), ask(40)] == [*[ErrorCode.CORRUPT_MESSAGE] * 3, 0]
         assert len(caplog.messages) == 1
         files.flip_bit(PATH, 8 * (20 * len(BATCH) + 7) + 1)
-        log._reader.forget()
+        log.reader.forget()
         assert [ask(40), ask(10), ask(40), ask(10)] == [ErrorCode.CORRUPT_MESSAGE] * 4
     assert len(caplog.messages) == 2, "readers of two damaged places take turns"
     ask(10)
@@ -156,7 +156,7 @@ def test_a_log_start_inside_a_batch_is_no_damage(start: int) -> None:
     """The list of leader epochs begins there; the batch around it does earlier (simulated clusters, 502)."""
     log = written(SimulatedFiles())
     log.increment_log_start_offset(start)
-    log._reader.forget()
+    log.reader.forget()
     assert offsets_read(log, start, 1 << 20) == (list(range(start - 1, END, RECORDS)), True)
 
 
@@ -164,22 +164,22 @@ def test_a_log_start_inside_a_batch_is_no_damage(start: int) -> None:
 def test_who_asks_for_less_than_nothing_gets_the_first_batch_or_nothing(max_bytes: int) -> None:
     """A client may say so; for the disk, a read of negative length is an error, and the log went offline."""
     log = written(SimulatedFiles())
-    log._reader.forget()
-    assert len(log.read(4, max_bytes, end_offset=END)) == len(BATCH)
-    assert log.read(6, max_bytes, end_offset=END, min_one_batch=False) == b""
+    log.reader.forget()
+    assert len(log.reader.read(4, max_bytes, end_offset=END)) == len(BATCH)
+    assert log.reader.read(6, max_bytes, end_offset=END, min_one_batch=False) == b""
     # The high watermark of a follower may lie inside a batch.
-    assert log.read(8, max_bytes, end_offset=9) == b""
+    assert log.reader.read(8, max_bytes, end_offset=9) == b""
 
 
 def test_a_part_of_a_batch_at_the_end_of_the_file_is_damage() -> None:
     log = written(SimulatedFiles())
     segment = log.segments[0]
-    assert log.read(0, 1 << 20, end_offset=END)
+    assert log.reader.read(0, 1 << 20, end_offset=END)
     segment.write([b"x" * 20], 20, segment.size_bytes)
     segment.size_bytes += 20
-    log._reader.end_offset = END + 1
+    log.reader.end_offset = END + 1
     with pytest.raises(CorruptSegment):
-        log.read(END, 10, end_offset=END + 1)
+        log.reader.read(END, 10, end_offset=END + 1)
 
 
 def test_leader_epochs_that_a_full_disk_did_not_take_are_found_again_after_a_crash() -> None:
@@ -188,8 +188,8 @@ def test_leader_epochs_that_a_full_disk_did_not_take_are_found_again_after_a_cra
     log = open_log(files, "/t-0", "t", 0, TopicSettings()).log
 
     def append(epoch: int) -> None:
-        log.append(memoryview(bytearray(BATCH)), epoch, NOW_MS)
-        log.flush_staged()
+        log.leader.append(memoryview(bytearray(BATCH)), epoch, NOW_MS)
+        log.writer.flush_staged()
 
     def sync() -> None:
         job = log.fsync_job()
@@ -230,8 +230,8 @@ def test_leader_epochs_that_a_full_disk_did_not_take_are_found_again_after_a_cra
 def test_a_high_watermark_inside_a_batch_leaves_no_wrong_place_behind(max_bytes: int) -> None:
     """So it may be where records were deleted up to there; nothing is given, and later all is."""
     log = written(SimulatedFiles())
-    log._reader.forget()
-    assert log.read(40, max_bytes, end_offset=41) == b""
-    assert len(log.read(38, max_bytes, end_offset=43)) == len(BATCH) * (2 if max_bytes > 1000 else 1)
+    log.reader.forget()
+    assert log.reader.read(40, max_bytes, end_offset=41) == b""
+    assert len(log.reader.read(38, max_bytes, end_offset=43)) == len(BATCH) * (2 if max_bytes > 1000 else 1)
     assert offsets_read(log, 43, 1 << 20) == (list(range(42, END, RECORDS)), True)
     assert offsets_read(log, 41, 1 << 20) == (list(range(40, END, RECORDS)), True)

@@ -34,8 +34,8 @@ def open_one(folder: Path, settings: TopicSettings, topic_id: bytes = VICTIM_ID)
 def idempotent(log: Log, sequence: int) -> None:
     rows = [Record(0, NOW_MS, b"key", b"value")]
     batch = build_batch(rows, producer_id=5, producer_epoch=0, base_sequence=sequence)
-    assert log.append(memoryview(batch), 0, NOW_MS).error_code == 0
-    log.flush_staged()
+    assert log.leader.append(memoryview(batch), 0, NOW_MS).error_code == 0
+    log.writer.flush_staged()
 
 
 @pytest.mark.parametrize("clean", [True, False])

@@ -48,30 +48,30 @@ def batch(
 
 
 def append(log: Log, data: bytes | bytearray, now_ms: int = NOW_MS, origin: Origin = Origin.CLIENT) -> object:
-    return log.append(memoryview(data), leader_epoch=3, now_ms=now_ms, origin=origin)
+    return log.leader.append(memoryview(data), leader_epoch=3, now_ms=now_ms, origin=origin)
 
 
 def error_of(log: Log, data: bytes | bytearray, now_ms: int = NOW_MS) -> ErrorCode:
     before = log.log_end_offset
-    result = log.append(memoryview(data), leader_epoch=3, now_ms=now_ms)
+    result = log.leader.append(memoryview(data), leader_epoch=3, now_ms=now_ms)
     if result.error_code:
         assert log.log_end_offset == before
         assert result.error_message
     else:
-        log.flush_staged()
+        log.writer.flush_staged()
     return {int(code): code for code in ErrorCode}[result.error_code]
 
 
 def stored(log: Log) -> list[BatchView]:
-    log.flush_staged()
-    data = log.read(0, 1 << 20, end_offset=log.written_end_offset)
+    log.writer.flush_staged()
+    data = log.reader.read(0, 1 << 20, end_offset=log.written_end_offset)
     return list(iter_batches(data))
 
 
 def test_a_batch_gets_its_offsets_and_epoch_and_keeps_its_bytes(make_log: MakeLog) -> None:
     log = make_log()
     for _ in range(2):
-        result = log.append(memoryview(batch(b"a", b"b")), leader_epoch=3, now_ms=NOW_MS)
+        result = log.leader.append(memoryview(batch(b"a", b"b")), leader_epoch=3, now_ms=NOW_MS)
     assert (result.base_offset, result.last_offset, result.error_code, result.duplicate) == (2, 3, 0, False)
     assert result.log_append_time_ms == -1
     views = stored(log)
@@ -85,7 +85,7 @@ def test_staged_batches_count_but_cannot_be_read(make_log: MakeLog) -> None:
     append(log, batch(b"a"))
     append(log, batch(b"a"))
     assert (log.log_end_offset, log.written_end_offset) == (2, 1) or log.written_end_offset == 0
-    log.flush_staged()
+    log.writer.flush_staged()
     assert log.written_end_offset == 2
 
 
@@ -188,7 +188,7 @@ def test_time_limits_name_the_records(make_log: MakeLog) -> None:
     assert error_of(log, batch(b"a", timestamp_ms=NOW_MS + HOUR_MS)) == ErrorCode.NONE
     times = [NOW_MS, NOW_MS - HOUR_MS - 1, NOW_MS, NOW_MS + HOUR_MS + 1]
     data = build_batch([Record(index, time_ms, b"k", b"v") for index, time_ms in enumerate(times)])
-    result = log.append(memoryview(data), leader_epoch=3, now_ms=NOW_MS)
+    result = log.leader.append(memoryview(data), leader_epoch=3, now_ms=NOW_MS)
     assert result.error_code == ErrorCode.INVALID_TIMESTAMP
     assert [error.batch_index for error in result.record_errors] == [1, 3]
     assert error_of(log, batch(b"a", timestamp_ms=-1)) == ErrorCode.NONE
@@ -209,7 +209,7 @@ def test_a_compacted_topic_wants_keys(make_log: MakeLog) -> None:
 def test_append_time_is_stamped_and_answered(make_log: MakeLog) -> None:
     log = make_log(message_timestamp_type="LogAppendTime")
     data = batch(b"a", b"b", timestamp_ms=5, compression="lz4")
-    result = log.append(memoryview(data), leader_epoch=3, now_ms=NOW_MS)
+    result = log.leader.append(memoryview(data), leader_epoch=3, now_ms=NOW_MS)
     assert result.log_append_time_ms == NOW_MS
     (view,) = stored(log)
     assert view.timestamp_type == TimestampType.LOG_APPEND_TIME
@@ -261,7 +261,7 @@ def test_a_repeated_batch_is_answered_with_its_first_offset(make_log: MakeLog) -
     for sequence in range(0, 14, 2):
         assert error_of(log, sequenced(sequence, 2)) == ErrorCode.NONE
     for sequence in range(4, 14, 2):  # the last five
-        result = log.append(memoryview(sequenced(sequence, 2)), leader_epoch=3, now_ms=NOW_MS)
+        result = log.leader.append(memoryview(sequenced(sequence, 2)), leader_epoch=3, now_ms=NOW_MS)
         assert (result.error_code, result.duplicate) == (0, True)
         assert (result.base_offset, result.last_offset) == (sequence, sequence + 1)
     assert log.log_end_offset == 14
@@ -275,7 +275,7 @@ def test_a_repetition_within_one_turn_is_recognized(make_log: MakeLog) -> None:
     log = make_log()
     append(log, sequenced(0))
     append(log, sequenced(1))
-    result = log.append(memoryview(sequenced(1)), leader_epoch=3, now_ms=NOW_MS)
+    result = log.leader.append(memoryview(sequenced(1)), leader_epoch=3, now_ms=NOW_MS)
     assert (result.duplicate, result.base_offset) == (True, 1)
 
 
@@ -299,7 +299,7 @@ def test_sequences_begin_again_at_zero(make_log: MakeLog) -> None:
     assert error_of(log, sequenced(0x7FFFFFFE, 1)) == ErrorCode.NONE
     assert error_of(log, sequenced(0x7FFFFFFF, 3)) == ErrorCode.NONE
     assert log.producers.states[9].last_sequence == 1
-    result = log.append(memoryview(sequenced(0x7FFFFFFF, 3)), leader_epoch=3, now_ms=NOW_MS)
+    result = log.leader.append(memoryview(sequenced(0x7FFFFFFF, 3)), leader_epoch=3, now_ms=NOW_MS)
     assert (result.duplicate, result.base_offset) == (True, 1)
     assert error_of(log, sequenced(2)) == ErrorCode.NONE
 
@@ -326,20 +326,20 @@ def test_an_open_transaction_holds_the_last_stable_offset(make_log: MakeLog) -> 
     error_of(log, batch(b"plain"))
     first = batch(b"t", producer_id=9, producer_epoch=0, base_sequence=0, transactional=True)
     assert error_of(log, first) == ErrorCode.INVALID_TXN_STATE
-    assert not log.append_verified(
+    assert not log.leader.append_verified(
         memoryview(first), 0, NOW_MS, log.transactions.begin_verification(9, 0)
     ).error_code
     assert error_of(log, sequenced(1)) == ErrorCode.INVALID_TXN_STATE
-    log.flush_staged()
-    assert log.last_stable_offset(2) == 1
+    log.writer.flush_staged()
+    assert log.transactions.last_stable_offset(2) == 1
     marker = build_end_transaction_marker(
         EndTransactionMarker(ControlType.COMMIT, 0), producer_id=9, producer_epoch=0, timestamp_ms=NOW_MS
     )
     assert error_of(log, marker) == ErrorCode.INVALID_RECORD
     append(log, marker, origin=Origin.COORDINATOR)
-    log.flush_staged()
-    assert log.last_stable_offset(2) == 1
-    assert log.last_stable_offset(3) == 3
+    log.writer.flush_staged()
+    assert log.transactions.last_stable_offset(2) == 1
+    assert log.transactions.last_stable_offset(3) == 3
     assert error_of(log, sequenced(1)) == ErrorCode.NONE
 
 
@@ -351,12 +351,12 @@ def test_a_file_that_somebody_has_cut_is_called_corrupt(make_log: MakeLog, max_b
     log = make_log()
     for _ in range(3):
         append(log, batch(b"x" * 100))
-        log.flush_staged()
-    log._reader.forget()
+        log.writer.flush_staged()
+    log.reader.forget()
     segment = log.segments[0]
     os.truncate(segment.path(".log"), 30)
     with pytest.raises(CorruptSegment):
-        log.read(0, max_bytes, end_offset=3)
+        log.reader.read(0, max_bytes, end_offset=3)
 
 
 def test_behind_a_write_that_failed_nothing_of_the_turn_is_written(
@@ -364,7 +364,7 @@ def test_behind_a_write_that_failed_nothing_of_the_turn_is_written(
 ) -> None:
     log = make_log()
     append(log, batch(b"0"))
-    log.flush_staged()
+    log.writer.flush_staged()
     write, failures = Segment.write, [OSError(errno.ENOSPC, "no space left")]
 
     def sometimes(segment: Segment, *args: Any) -> None:
@@ -380,7 +380,7 @@ def test_behind_a_write_that_failed_nothing_of_the_turn_is_written(
     with pytest.raises(OSError, match="no space left"):
         log.roll(NOW_MS)  # by retention, or compaction; the disk has room again
     with pytest.raises(OSError, match="no space left"):
-        log.flush_staged()
+        log.writer.flush_staged()
     assert log.written_end_offset == log.log_end_offset == 1
     append(log, batch(b"1"))
     assert [view.base_offset for view in stored(log)] == [0, 1]

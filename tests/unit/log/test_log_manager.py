@@ -62,9 +62,9 @@ class Disk:
 
 def append(log: Log, clock: ManualClock, value: bytes = b"value") -> int:
     batch = build_simple_batch([(b"key", value)], clock.now_ms())
-    result = log.append(memoryview(batch), leader_epoch=0, now_ms=clock.now_ms())
+    result = log.leader.append(memoryview(batch), leader_epoch=0, now_ms=clock.now_ms())
     if not result.error_code:
-        log.flush_staged()
+        log.writer.flush_staged()
     return result.error_code
 
 
@@ -182,15 +182,15 @@ def test_a_full_disk_refuses_produce_and_resumes_by_itself() -> None:
     append(log, disk.clock)
     disk.fail(errno.ENOSPC, "/data/flights", "write")
     batch = memoryview(build_simple_batch([(b"k", b"v")], disk.clock.now_ms()))
-    assert log.append(batch, leader_epoch=0, now_ms=disk.clock.now_ms()).error_code == 0
+    assert log.leader.append(batch, leader_epoch=0, now_ms=disk.clock.now_ms()).error_code == 0
     with pytest.raises(OSError, match="simulated"):
-        log.flush_staged()
+        log.writer.flush_staged()
     assert manager.full_dirs == ["/data"]
     assert manager.offline_dirs == []
     large = memoryview(build_simple_batch([(b"k", b"v" * 100_000)], disk.clock.now_ms()))
-    refused = log.append(large, leader_epoch=0, now_ms=disk.clock.now_ms())
+    refused = log.leader.append(large, leader_epoch=0, now_ms=disk.clock.now_ms())
     assert refused.error_code == ErrorCode.KAFKA_STORAGE_ERROR
-    assert len(log.read(0, 1000, end_offset=1)) > 0
+    assert len(log.reader.read(0, 1000, end_offset=1)) > 0
     disk.heal()
     assert append(log, disk.clock) == 0
     assert log.log_end_offset == 2
@@ -344,7 +344,7 @@ def test_few_descriptors_serve_many_logs() -> None:
         for log in logs:
             assert append(log, disk.clock) == 0
     for log in logs:
-        assert len(log.read(0, 10_000, end_offset=3)) > 0
+        assert len(log.reader.read(0, 10_000, end_offset=3)) > 0
     assert sum(log.segments[0].fd >= 0 for log in logs) <= 20
 
 

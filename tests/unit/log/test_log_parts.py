@@ -217,8 +217,8 @@ def test_a_reader_that_goes_on_searches_nothing() -> None:
     files = SimulatedFiles()
     log = open_log(files, "/d/t-0", "t", 0, TopicSettings(internal_segment_bytes=1500)).log
     for _ in range(40):
-        log.append(memoryview(build_simple_batch([(b"k", b"v" * 30)], 1)), leader_epoch=0, now_ms=1)
-    log.flush_staged()
+        log.leader.append(memoryview(build_simple_batch([(b"k", b"v" * 30)], 1)), leader_epoch=0, now_ms=1)
+    log.writer.flush_staged()
     size = 40 * len(build_simple_batch([(b"k", b"v" * 30)], 1))
     reads = 0
 
@@ -227,16 +227,18 @@ def test_a_reader_that_goes_on_searches_nothing() -> None:
         reads += operation == "read"
 
     files.fault = count
-    assert len(log.read(0, 1 << 20, end_offset=40)) <= size
+    assert len(log.reader.read(0, 1 << 20, end_offset=40)) <= size
     assert len(log.segments) > 1
     boundary = log.segments[-1].base_offset
-    log.read(boundary, 1 << 20, end_offset=40)
+    log.reader.read(boundary, 1 << 20, end_offset=40)
     for _ in range(20):
-        log.append(memoryview(build_simple_batch([(b"k", b"v")], 1)), leader_epoch=0, now_ms=1)
-        log.flush_staged()
+        log.leader.append(memoryview(build_simple_batch([(b"k", b"v")], 1)), leader_epoch=0, now_ms=1)
+        log.writer.flush_staged()
         reads = 0
         end = log.written_end_offset
-        assert len(log.read(end - 1, 1 << 20, end_offset=end)) == len(build_simple_batch([(b"k", b"v")], 1))
+        assert len(log.reader.read(end - 1, 1 << 20, end_offset=end)) == len(
+            build_simple_batch([(b"k", b"v")], 1)
+        )
         assert reads == 0, "the latest write is still in memory"
-        assert len(log.read(end - 2, 1 << 20, end_offset=end)) > 0
+        assert len(log.reader.read(end - 2, 1 << 20, end_offset=end)) > 0
         assert reads <= 3, "one read that brings the batches, and at most a look for where they begin"

@@ -36,8 +36,8 @@ def fill(directory: Path, count: int = 40, *, clean: bool = True) -> list[bytes]
             producer_epoch=0,
             base_sequence=number,
         )
-        assert log.append(memoryview(batch), leader_epoch=number // 15, now_ms=NOW_MS).error_code == 0
-        log.flush_staged()
+        assert log.leader.append(memoryview(batch), leader_epoch=number // 15, now_ms=NOW_MS).error_code == 0
+        log.writer.flush_staged()
     found = content(log)
     log.close(clean=clean)
     return found
@@ -47,7 +47,7 @@ def content(log: Log) -> list[bytes]:
     found: list[bytes] = []
     offset = log.log_start_offset
     while offset < log.written_end_offset:
-        for view in iter_batches(log.read(offset, 1000, end_offset=log.written_end_offset)):
+        for view in iter_batches(log.reader.read(offset, 1000, end_offset=log.written_end_offset)):
             found.append(bytes(view.data))
             offset = view.next_offset
     return found
@@ -182,7 +182,7 @@ def test_a_log_whose_start_was_promised_beyond_its_end_starts_there(tmp_path: Pa
     fill(tmp_path, count=5)
     log = open_log(OsFiles(), str(tmp_path), "t", 0, SETTINGS, log_start_offset=100).log
     assert (log.log_start_offset, log.log_end_offset) == (100, 100)
-    log.append(memoryview(build_simple_batch([(b"k", b"v")], NOW_MS)), leader_epoch=5, now_ms=NOW_MS)
-    log.flush_staged()
+    log.leader.append(memoryview(build_simple_batch([(b"k", b"v")], NOW_MS)), leader_epoch=5, now_ms=NOW_MS)
+    log.writer.flush_staged()
     assert len(content(log)) == 1
     log.close()

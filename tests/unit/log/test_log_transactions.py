@@ -58,11 +58,11 @@ def batch(
 
 def begin(log: Log, producer_id: int, sequence: int = 0, *, epoch: int = 0) -> AppendResult:
     guard = log.transactions.begin_verification(producer_id, epoch, sequence)
-    return log.append_verified(batch(producer_id, sequence, epoch=epoch), 0, NOW_MS, guard)
+    return log.leader.append_verified(batch(producer_id, sequence, epoch=epoch), 0, NOW_MS, guard)
 
 
 def go_on(log: Log, producer_id: int, sequence: int, *, epoch: int = 0) -> AppendResult:
-    return log.append(batch(producer_id, sequence, epoch=epoch), 0, NOW_MS)
+    return log.leader.append(batch(producer_id, sequence, epoch=epoch), 0, NOW_MS)
 
 
 def end(
@@ -75,7 +75,7 @@ def end(
     version: int = 0,
 ) -> AppendResult:
     marker = EndTransactionMarker(kind, coordinator_epoch)
-    return log.append_marker(marker, producer_id, epoch, 0, NOW_MS, version)
+    return log.leader.append_marker(marker, producer_id, epoch, 0, NOW_MS, version)
 
 
 def abort_some(
@@ -87,7 +87,7 @@ def abort_some(
         base = begin(log, producer_id, number).base_offset
         assert not end(log, producer_id).error_code
         wanted.append(AbortedTransaction(producer_id, base, base + 1, base + 2))
-    log.flush_staged()
+    log.writer.flush_staged()
     return wanted
 
 
@@ -106,33 +106,33 @@ def test_only_a_guard_lets_a_batch_begin_a_transaction(log: Log) -> None:
 def test_a_marker_breaks_the_guard(log: Log) -> None:
     guard = log.transactions.begin_verification(1, 0)
     assert not end(log, 1).error_code
-    refused = log.append_verified(batch(1, 0), 0, NOW_MS, guard)
+    refused = log.leader.append_verified(batch(1, 0), 0, NOW_MS, guard)
     assert refused.error_code == ErrorCode.INVALID_TXN_STATE
     assert not log.producers.ongoing
 
 
 def test_another_producers_guard_is_no_guard(log: Log) -> None:
     guard = log.transactions.begin_verification(2, 0)
-    assert log.append_verified(batch(1, 0), 0, NOW_MS, guard).error_code == ErrorCode.INVALID_TXN_STATE
+    assert log.leader.append_verified(batch(1, 0), 0, NOW_MS, guard).error_code == ErrorCode.INVALID_TXN_STATE
 
 
 def test_a_guard_serves_all_batches_that_waited_with_the_first(log: Log) -> None:
     guards = [log.transactions.begin_verification(1, 0, sequence) for sequence in (0, 1)]
     for sequence, guard in enumerate(guards):
-        assert not log.append_verified(batch(1, sequence), 0, NOW_MS, guard).error_code
+        assert not log.leader.append_verified(batch(1, sequence), 0, NOW_MS, guard).error_code
 
 
 def test_nothing_gets_ahead_of_a_batch_that_must_be_tried_again(log: Log) -> None:
     log.transactions.begin_verification(1, 0, 0)  # its coordinator is not there now
     later = log.transactions.begin_verification(1, 0, 5)
-    refused = log.append_verified(batch(1, 5), 0, NOW_MS, later)
+    refused = log.leader.append_verified(batch(1, 5), 0, NOW_MS, later)
     assert refused.error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     assert not begin(log, 1, 0).error_code
 
 
 def test_with_version_two_an_unknown_producer_begins_at_zero(log: Log) -> None:
     guard = log.transactions.begin_verification(1, 0, 3, bumps_epoch=True)
-    refused = log.append_verified(batch(1, 3), 0, NOW_MS, guard)
+    refused = log.leader.append_verified(batch(1, 3), 0, NOW_MS, guard)
     assert refused.error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     assert not begin(log, 2, 3).error_code
 
@@ -140,13 +140,13 @@ def test_with_version_two_an_unknown_producer_begins_at_zero(log: Log) -> None:
 def test_a_lie_about_the_epoch_does_not_lock_the_producer_out(log: Log) -> None:
     guard = log.transactions.begin_verification(1, 0, 0)
     log.transactions.begin_verification(1, 9, 7)
-    assert not log.append_verified(batch(1, 0), 0, NOW_MS, guard).error_code
+    assert not log.leader.append_verified(batch(1, 0), 0, NOW_MS, guard).error_code
 
 
 def test_guards_are_limited_and_swept(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(verification, "GUARDS_MAX", 2)
     first, *_ = (log.transactions.begin_verification(producer_id, 0) for producer_id in (1, 2, 3))
-    assert log.append_verified(batch(1, 0), 0, NOW_MS, first).error_code == ErrorCode.INVALID_TXN_STATE
+    assert log.leader.append_verified(batch(1, 0), 0, NOW_MS, first).error_code == ErrorCode.INVALID_TXN_STATE
     assert len(log.producers.verifications) == 2
     log.expire_producers(NOW_MS, 1000)
     assert len(log.producers.verifications) == 2
@@ -217,7 +217,7 @@ def test_a_deposed_coordinator_is_refused(log: Log) -> None:
 
 def test_a_marker_where_nothing_is_open_aborts_nothing(log: Log) -> None:
     assert not end(log, 1, coordinator_epoch=4).error_code
-    log.flush_staged()
+    log.writer.flush_staged()
     assert log.producers.states[1].coordinator_epoch == 4
     assert log.transactions.aborted_in(0, 10) == []
     assert log.size_bytes == MARKER_BYTES
@@ -231,11 +231,11 @@ def test_the_oldest_undecided_transaction_holds_readers_back(log: Log) -> None:
         begin(log, producer_id)
     end(log, 2, COMMIT)  # offset 3
     end(log, 1, COMMIT)  # offset 4
-    log.flush_staged()
-    assert [log.last_stable_offset(high) for high in (3, 4, 5)] == [0, 0, 2]
+    log.writer.flush_staged()
+    assert [log.transactions.last_stable_offset(high) for high in (3, 4, 5)] == [0, 0, 2]
     end(log, 3, COMMIT)
-    log.flush_staged()
-    assert log.last_stable_offset(6) == 6
+    log.writer.flush_staged()
+    assert log.transactions.last_stable_offset(6) == 6
     assert not log.producers.transactions.unreplicated
 
 
@@ -243,9 +243,9 @@ def test_a_transaction_whose_beginning_was_deleted_holds_back_at_the_log_start(l
     begin(log, 1)
     go_on(log, 1, 1)
     go_on(log, 1, 2)
-    log.flush_staged()
+    log.writer.flush_staged()
     log.increment_log_start_offset(2)
-    assert log.last_stable_offset(3) == 2
+    assert log.transactions.last_stable_offset(3) == 2
 
 
 def test_a_log_that_nobody_reads_forgets_what_is_decided(log: Log) -> None:
@@ -257,14 +257,14 @@ def test_a_log_that_nobody_reads_forgets_what_is_decided(log: Log) -> None:
     high_watermark = log.written_end_offset
     abort_some(log, 400, producer_id=2)
     log.transactions.settle(high_watermark)
-    assert log.last_stable_offset(high_watermark + 1) == high_watermark
+    assert log.transactions.last_stable_offset(high_watermark + 1) == high_watermark
 
 
 def test_an_open_transaction_keeps_its_producer(log: Log) -> None:
     begin(log, 1)
     begin(log, 2)
     end(log, 2)
-    log.flush_staged()
+    log.writer.flush_staged()
     log.expire_producers(NOW_MS + 10_000, 1)
     assert set(log.producers.states) == {1}
 
@@ -281,7 +281,7 @@ def test_aborted_transactions_are_found_by_range(log: Log) -> None:
     end(log, 1)  # 5
     begin(log, 2, 1)  # 6
     end(log, 2)  # 7
-    log.flush_staged()
+    log.writer.flush_staged()
     wanted = [AbortedTransaction(2, 1, 2, 0), AbortedTransaction(1, 0, 5, 6), AbortedTransaction(2, 6, 7, 8)]
     assert log.transactions.aborted_in(0, 8) == wanted
     assert log.transactions.aborted_in(3, 6) == wanted[1:2]
@@ -295,7 +295,7 @@ def test_a_transaction_that_spans_segments_is_found_from_all_of_them(log: Log, t
     go_on(log, 1, 1)
     log.roll(NOW_MS)
     end(log, 1)
-    log.flush_staged()
+    log.writer.flush_staged()
     log.roll(NOW_MS)
     for offset in (0, 1):
         assert log.transactions.aborted_for_fetch(offset, offset + 1) == [(1, 0)]
@@ -323,14 +323,14 @@ def test_thousands_of_aborts_survive(log: Log, tmp_path: Path, clean: bool) -> N
 
 def test_a_failed_write_takes_the_abort_back(log: Log) -> None:
     begin(log, 1)
-    log.flush_staged()
+    log.writer.flush_staged()
     end(log, 1)
-    log._writer.roll_back()
+    log.writer.roll_back()
     assert log.transactions.aborted_in(0, 10) == []
     assert log.transactions.is_open(1, 0)
-    assert log.last_stable_offset(1) == 0
+    assert log.transactions.last_stable_offset(1) == 0
     end(log, 1)
-    log.flush_staged()
+    log.writer.flush_staged()
     assert log.transactions.aborted_in(0, 10) == [AbortedTransaction(1, 0, 1, 2)]
 
 
@@ -369,7 +369,7 @@ def test_truncation_takes_back_aborts_and_reopens_transactions(log: Log, tmp_pat
     log.truncate_to(9)  # the last but one marker
     assert log.transactions.aborted_in(0, 100) == wanted[:4]
     assert log.producers.ongoing == {8: 1}
-    assert log.last_stable_offset(9) == 8
+    assert log.transactions.last_stable_offset(9) == 8
     log.close()
     assert open_in(tmp_path, clean=True, recovery_point=9).transactions.aborted_in(0, 100) == wanted[:4]
 
@@ -405,12 +405,12 @@ def test_recovery_begins_no_later_than_an_index_that_is_not_on_the_disk(log: Log
 @pytest.mark.parametrize("clean", [True, False])
 def test_open_transactions_of_clients_and_coordinators_survive(log: Log, tmp_path: Path, clean: bool) -> None:
     begin(log, 1)
-    result = log.append(batch(2, -1, count=3), 0, NOW_MS, Origin.COORDINATOR)
+    result = log.leader.append(batch(2, -1, count=3), 0, NOW_MS, Origin.COORDINATOR)
     assert not result.error_code
-    assert not log.append(batch(2, -1, count=2), 0, NOW_MS, Origin.COORDINATOR).error_code
+    assert not log.leader.append(batch(2, -1, count=2), 0, NOW_MS, Origin.COORDINATOR).error_code
     log.roll(NOW_MS)
     end(log, 3, coordinator_epoch=8)
-    log.flush_staged()
+    log.writer.flush_staged()
     log.close(clean=clean)
     again = open_in(tmp_path, clean=clean, recovery_point=log.recovery_point if clean else 0)
     assert again.producers.ongoing == {0: 1, 1: 2}
@@ -425,13 +425,13 @@ def test_open_transactions_of_clients_and_coordinators_survive(log: Log, tmp_pat
     assert type(go_on(again, 1, 0)) is Repeated
     assert type(go_on(again, 1, 1)) is Appended
     assert not end(again, 2).error_code
-    again.flush_staged()
+    again.writer.flush_staged()
     assert again.transactions.aborted_in(0, 100) == [AbortedTransaction(2, 1, 8, 0)]
 
 
 def test_a_batch_outside_of_the_open_transaction_is_refused(log: Log) -> None:
     begin(log, 1)
-    refused = log.append(batch(1, 1, transactional=False), 0, NOW_MS)
+    refused = log.leader.append(batch(1, 1, transactional=False), 0, NOW_MS)
     assert refused.error_code == ErrorCode.INVALID_TXN_STATE
     end(log, 1)
-    assert not log.append(batch(1, 1, transactional=False), 0, NOW_MS).error_code
+    assert not log.leader.append(batch(1, 1, transactional=False), 0, NOW_MS).error_code

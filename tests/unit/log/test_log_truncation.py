@@ -43,7 +43,7 @@ class Replica:
     def append(self, count: int = 1, *, epoch: int = 0, timestamp_ms: int = NOW_MS, **more: object) -> None:
         records = [Record(i, timestamp_ms + i, b"k", b"v" * 20) for i in range(count)]
         data = memoryview(bytes(build_batch(records, **more)))  # type: ignore[arg-type]
-        result = self.log.append(data, epoch, NOW_MS + 10_000)
+        result = self.log.leader.append(data, epoch, NOW_MS + 10_000)
         assert not result.error_code, result
 
     def produce(self, producer_id: int, sequence: int) -> None:
@@ -58,11 +58,11 @@ class Replica:
             transactional=True,
         )
         guard = self.log.transactions.begin_verification(producer_id, 0, sequence)
-        result = self.log.append_verified(memoryview(bytes(data)), 0, NOW_MS, guard)
+        result = self.log.leader.append_verified(memoryview(bytes(data)), 0, NOW_MS, guard)
         assert not result.error_code, result
 
     def end(self, producer_id: int, kind: ControlType) -> None:
-        self.log.append_marker(EndTransactionMarker(kind, 0), producer_id, 0, 0, NOW_MS)
+        self.log.leader.append_marker(EndTransactionMarker(kind, 0), producer_id, 0, 0, NOW_MS)
 
     def roll(self) -> None:
         self.log.roll(NOW_MS)
@@ -72,7 +72,9 @@ class Replica:
         log, found = self.log, []
         offset = log.segments[0].base_offset
         while offset < log.written_end_offset:
-            data = log.read(max(offset, log.log_start_offset), 1 << 20, end_offset=log.written_end_offset)
+            data = log.reader.read(
+                max(offset, log.log_start_offset), 1 << 20, end_offset=log.written_end_offset
+            )
             found += [view.base_offset for view in iter_batches(data)]
             if not data:
                 break
@@ -102,16 +104,16 @@ def test_a_batch_goes_whole(replica: Replica, offset: int) -> None:
         replica.append(3)
         if number == 1:
             replica.roll()
-    replica.log.flush_staged()
+    replica.log.writer.flush_staged()
     replica.log.truncate_to(offset)
     end = offset // 3 * 3
     assert replica.log.log_end_offset == replica.log.written_end_offset == end
     assert replica.offsets() == list(range(0, end, 3))
     assert replica.log.recovery_point <= end
     with pytest.raises(OffsetOutOfRange):
-        replica.log.read(end + 1, 1, end_offset=99)
+        replica.log.reader.read(end + 1, 1, end_offset=99)
     replica.append(2)
-    replica.log.flush_staged()
+    replica.log.writer.flush_staged()
     assert replica.offsets() == [*range(0, end, 3), end]
     assert replica.log.offset_for_timestamp(NOW_MS, 99) is not None
     replica.log = replica.reopened()
@@ -131,7 +133,7 @@ def test_a_cut_within_a_gap(replica: Replica, offset: int) -> None:
 
 def test_what_is_staged_is_cut_too(replica: Replica) -> None:
     replica.append(2)
-    replica.log.flush_staged()
+    replica.log.writer.flush_staged()
     replica.append(2)
     replica.append(2, epoch=1)
     replica.log.truncate_to(3)
@@ -159,16 +161,16 @@ def test_at_the_end_or_behind_it_nothing_goes(replica: Replica) -> None:
 def test_below_the_log_start_the_start_falls(replica: Replica) -> None:
     for _ in range(4):
         replica.append(3)
-    replica.log.flush_staged()
+    replica.log.writer.flush_staged()
     replica.log.increment_log_start_offset(8)
     replica.log.truncate_to(5)
     log = replica.log
     assert (log.log_start_offset, log.log_end_offset) == (3, 3)
-    assert bytes(log.read(3, 100, end_offset=99)) == b""
+    assert bytes(log.reader.read(3, 100, end_offset=99)) == b""
     assert [segment.base_offset for segment in log.segments] == [0]
     replica.append(1)
-    log.flush_staged()
-    assert log.read(3, 100, end_offset=99)
+    log.writer.flush_staged()
+    assert log.reader.read(3, 100, end_offset=99)
 
 
 def test_below_the_first_segment_the_log_begins_anew_there(replica: Replica) -> None:
@@ -182,7 +184,7 @@ def test_below_the_first_segment_the_log_begins_anew_there(replica: Replica) -> 
     assert (log.log_start_offset, log.log_end_offset, log.epochs.entries()) == (4, 4, [])
     assert [segment.base_offset for segment in log.segments] == [4]
     replica.append(2, epoch=3)
-    log.flush_staged()
+    log.writer.flush_staged()
     assert replica.offsets() == [4]
     assert log.epochs.entries() == [(3, 4)]
 
@@ -196,7 +198,7 @@ def test_an_epoch_without_records_goes(replica: Replica, offset: int) -> None:
     would send it to truncate for ever.
     """
     replica.append(4, epoch=1)
-    replica.log.flush_staged()
+    replica.log.writer.flush_staged()
     replica.log.assign_epoch(2, 4)
     replica.log.truncate_to(offset)
     assert replica.log.log_end_offset == 4
@@ -217,7 +219,7 @@ def test_an_epoch_without_records_goes(replica: Replica, offset: int) -> None:
 def test_epochs_end_where_the_log_does(replica: Replica, offset: int, entries: list[tuple[int, int]]) -> None:
     for epoch in (1, 3, 4):
         replica.append(3, epoch=epoch)
-    replica.log.flush_staged()
+    replica.log.writer.flush_staged()
     replica.log.truncate_to(offset)
     assert replica.log.epochs.entries() == entries
     assert replica.reopened().epochs.entries() == entries
@@ -248,11 +250,11 @@ def test_producers_are_as_they_were_there(replica: Replica, snapshot: bool) -> N
     if snapshot:
         replica.roll()
     replica.produce(1, 2)
-    replica.log.flush_staged()
+    replica.log.writer.flush_staged()
     replica.log.truncate_to(2)
     assert {each: state.last_sequence for each, state in replica.log.producers.states.items()} == {1: 1}
     replica.produce(1, 2)
-    replica.log.flush_staged()
+    replica.log.writer.flush_staged()
     again = replica.reopened().producers.states
     assert {each: state.last_sequence for each, state in again.items()} == {1: 2}
 
@@ -265,7 +267,7 @@ def test_open_and_ended_transactions(replica: Replica) -> None:
     replica.end(2, ControlType.ABORT)  # 3
     replica.transact(1, 1)  # 4
     guard = replica.log.transactions.begin_verification(3, 0)
-    replica.log.flush_staged()
+    replica.log.writer.flush_staged()
     log = replica.log
     first, second = AbortedTransaction(1, 0, 2, 1), AbortedTransaction(2, 1, 3, 4)
     assert (log.transactions.aborted_in(0, 9), dict(log.producers.ongoing)) == ([first, second], {4: 1})
@@ -274,10 +276,10 @@ def test_open_and_ended_transactions(replica: Replica) -> None:
     assert not log.transactions.verification_holds(guard)
     log.truncate_to(3)
     assert (log.transactions.aborted_in(0, 9), dict(log.producers.ongoing)) == ([first], {1: 2})
-    assert log.last_stable_offset(3) == 1
+    assert log.transactions.last_stable_offset(3) == 1
     log.truncate_to(2)
     assert (log.transactions.aborted_in(0, 9), dict(log.producers.ongoing)) == ([], {0: 1, 1: 2})
-    assert log.last_stable_offset(2) == 0
+    assert log.transactions.last_stable_offset(2) == 0
     again = replica.reopened()
     assert (again.transactions.aborted_in(0, 9), dict(again.producers.ongoing)) == ([], {0: 1, 1: 2})
 
@@ -292,10 +294,10 @@ def test_a_full_truncation_forgets_producers_for_good(replica: Replica) -> None:
     replica.log.truncate_fully_and_start_at(2)
     log = replica.log
     assert (log.log_start_offset, log.log_end_offset, log.producers.states) == (2, 2, {})
-    assert log.last_stable_offset(2) == 2
+    assert log.transactions.last_stable_offset(2) == 2
     assert not [name for name in replica.files.list_directory("/d/t-0") if name.endswith(".snapshot")]
     replica.append(1)
-    log.flush_staged()
+    log.writer.flush_staged()
     assert replica.reopened().producers.states == {}
     log = replica.log = replica.open(recovery_point=2)
     log.close()
@@ -364,7 +366,7 @@ def test_a_crash_at_any_step_leaves_a_log(fully: bool, power_cut: bool) -> None:
             assert offsets == list(range(len(offsets)))
             assert len(offsets) >= 5
         replica.append(1)
-        replica.log.flush_staged()
+        replica.log.writer.flush_staged()
         if not crashed:
             assert step > 5
             assert replica.log.log_end_offset == (21 if fully else 6)
@@ -397,7 +399,7 @@ def test_a_segment_whose_batches_cannot_be_found_goes_whole(
         replica.produce(1, number)
         if number == 3:
             replica.roll()
-    replica.log.flush_staged()
+    replica.log.writer.flush_staged()
     segment = replica.log.segments[-1]
     segment.offset_index.keep(0)
     segment.write([b"\0" * 61], 61, segment.size_bytes // 4)  # the header of the batch at offset 5
@@ -407,13 +409,13 @@ def test_a_segment_whose_batches_cannot_be_found_goes_whole(
     assert replica.log.producers.states[1].last_sequence == 3
     assert "cut off" in caplog.text
     replica.produce(1, 4)
-    replica.log.flush_staged()
+    replica.log.writer.flush_staged()
     assert replica.reopened().log_end_offset == 5
 
 
 def test_a_truncation_that_cannot_write_what_is_staged_cuts_nothing(replica: Replica) -> None:
     replica.append(2)
-    replica.log.flush_staged()
+    replica.log.writer.flush_staged()
     replica.append(2)
 
     def fault(found: str, path: str) -> None:
@@ -436,7 +438,7 @@ def test_with_no_descriptor_left_the_producers_are_read_by_a_second_attempt(offs
         replica.produce(1, number)
         if number == 7:
             replica.roll()
-    replica.log.flush_staged()
+    replica.log.writer.flush_staged()
     replica.log = replica.reopened()
     replica.files.remove("/d/t-0/00000000000000000008.snapshot")
     while True:
@@ -465,7 +467,7 @@ def cut_amid_transactions(replica: Replica) -> CutJob:
     for number in range(200):
         replica.transact(1, number)
         replica.end(1, ControlType.COMMIT)
-    replica.log.flush_staged()
+    replica.log.writer.flush_staged()
     reads = 0
 
     def count(operation: str, path: str) -> None:
@@ -485,15 +487,15 @@ def test_after_a_cut_amid_transactions_nothing_is_appended_before_its_producers_
 ) -> None:
     job = cut_amid_transactions(replica)
     data = memoryview(bytes(build_batch([Record(0, NOW_MS, b"k", b"v")])))
-    assert replica.log.append(data, 0, NOW_MS).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    assert replica.log.leader.append(data, 0, NOW_MS).error_code == ErrorCode.KAFKA_STORAGE_ERROR
     replica.log.hold()  # another one holds it as well
     job.run()
     replica.log.cut_done(job)
-    assert replica.log.append(data, 0, NOW_MS).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    assert replica.log.leader.append(data, 0, NOW_MS).error_code == ErrorCode.KAFKA_STORAGE_ERROR
     replica.log.release()
     assert dict(replica.log.producers.ongoing) == {398: 1}, "its marker has not been"
     assert replica.log.producers.states[1].last_sequence == 199
-    assert replica.log.append(data, 0, NOW_MS).error_code == 0
+    assert replica.log.leader.append(data, 0, NOW_MS).error_code == 0
 
 
 def test_a_stop_before_the_producers_are_known_leaves_no_snapshot_of_what_was_cut(replica: Replica) -> None:
@@ -510,7 +512,7 @@ def test_damage_before_the_cut_does_not_hinder_it(replica: Replica, caplog: pyte
         replica.produce(1, number)
         if number == 7:
             replica.roll()
-    replica.log.flush_staged()
+    replica.log.writer.flush_staged()
     replica.files.remove("/d/t-0/00000000000000000008.snapshot")
     segment = replica.log.segments[0]
     segment.write([b"\0" * 61], 61, segment.size_bytes // 8)  # the header of the batch at offset 1
@@ -525,11 +527,11 @@ def test_of_a_short_cut_the_producers_are_known_without_reading_the_log(
 ) -> None:
     for number in range(16):
         replica.produce(1 + number // 8, number % 8)
-    replica.log.flush_staged()
+    replica.log.writer.flush_staged()
     exact = Replica()
     for number in range(offset):
         exact.produce(1 + number // 8, number % 8)
-    exact.log.flush_staged()
+    exact.log.writer.flush_staged()
     replica.log.truncate_to(offset)
     found, expected = replica.log.producers.states, exact.log.producers.states
     assert {each: state[:6] for each, state in found.items()} == {
@@ -539,7 +541,7 @@ def test_of_a_short_cut_the_producers_are_known_without_reading_the_log(
     assert kept == expected[2].batches[-len(kept) :]
     assert len(kept) == 5 - (16 - offset)
     replica.produce(2, offset - 8)
-    replica.log.flush_staged()
+    replica.log.writer.flush_staged()
     assert replica.log.log_end_offset == offset + 1
 
 

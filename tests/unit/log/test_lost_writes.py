@@ -63,11 +63,13 @@ def send(log: Log) -> Callable[..., int]:
             producer_epoch=epoch,
             base_sequence=sequence,
         )
-        result = log.append(memoryview(bytearray(data)), leader_epoch=3, now_ms=now_ms, origin=Origin.CLIENT)
+        result = log.leader.append(
+            memoryview(bytearray(data)), leader_epoch=3, now_ms=now_ms, origin=Origin.CLIENT
+        )
         if result.error_code:
             return int(result.error_code)
         try:
-            log.flush_staged()
+            log.writer.flush_staged()
         except OSError:
             return int(STORAGE)
         return 0
@@ -148,7 +150,7 @@ def of(producer_id: int, sequence: int, size: int = 10) -> memoryview:
 
 def flushed(log: Log) -> bool:
     try:
-        log.flush_staged()
+        log.writer.flush_staged()
     except OSError:
         return False
     return True
@@ -156,14 +158,14 @@ def flushed(log: Log) -> bool:
 
 def test_what_is_refused_with_the_rest_of_the_turn_counts_as_refused(log: Log, disk: Disk) -> None:
     """The second producer's batch came in the turn in which the first one's large batch met the full disk."""
-    assert log.append(of(1, 0), 3, NOW_MS).error_code == 0
+    assert log.leader.append(of(1, 0), 3, NOW_MS).error_code == 0
     disk.full = True
-    assert log.append(of(1, 1, 100_000), 3, NOW_MS).error_code == STORAGE
-    assert log.append(of(2, 0), 3, NOW_MS).error_code == STORAGE
+    assert log.leader.append(of(1, 1, 100_000), 3, NOW_MS).error_code == STORAGE
+    assert log.leader.append(of(2, 0), 3, NOW_MS).error_code == STORAGE
     assert not flushed(log)
     disk.full = False
-    assert log.append(of(2, 1), 3, NOW_MS).error_code == STORAGE, "its first batch is still to come"
-    assert [log.append(of(2, number), 3, NOW_MS).error_code for number in (0, 1)] == [0, 0]
+    assert log.leader.append(of(2, 1), 3, NOW_MS).error_code == STORAGE, "its first batch is still to come"
+    assert [log.leader.append(of(2, number), 3, NOW_MS).error_code for number in (0, 1)] == [0, 0]
     assert flushed(log)
 
 
@@ -191,7 +193,10 @@ def test_what_comes_behind_a_refused_batch_in_the_turn_that_takes_it_is_taken(
     disk.full = True
     assert send(1) == STORAGE
     disk.full = False
-    codes = [log.append(of(PRODUCER, 1), 3, NOW_MS), log.append(of(PRODUCER, 2, size), 3, NOW_MS)]
+    codes = [
+        log.leader.append(of(PRODUCER, 1), 3, NOW_MS),
+        log.leader.append(of(PRODUCER, 2, size), 3, NOW_MS),
+    ]
     assert [each.error_code for each in codes] == [0, 0]
     assert flushed(log)
     assert send(3) == 0
@@ -200,7 +205,7 @@ def test_what_comes_behind_a_refused_batch_in_the_turn_that_takes_it_is_taken(
 @pytest.mark.parametrize("data", [b"", b"x" * 60, bytes(61), b"\xff" * 100])
 def test_what_is_no_batch_is_refused_by_a_held_log_too(log: Log, data: bytes) -> None:
     log.hold()
-    assert log.append(memoryview(data), 3, NOW_MS).error_code == STORAGE
+    assert log.leader.append(memoryview(data), 3, NOW_MS).error_code == STORAGE
     log.release()
 
 
@@ -214,7 +219,7 @@ def test_what_is_sent_behind_several_refused_batches_overtakes_none_of_them(
     if how == "held":
         log.hold()
     if how == "turn":
-        assert [log.append(of(PRODUCER, number), 3, NOW_MS).error_code for number in (1, 2)] == [0, 0]
+        assert [log.leader.append(of(PRODUCER, number), 3, NOW_MS).error_code for number in (1, 2)] == [0, 0]
         assert not flushed(log)
     else:
         assert send(1) == STORAGE
@@ -227,4 +232,4 @@ def test_what_is_sent_behind_several_refused_batches_overtakes_none_of_them(
     assert send(3) == STORAGE
     assert [send(2), send(3)] == [0, 0]
     assert send(5) == GAP
-    assert not log._writer.lost
+    assert not log.writer.lost

@@ -77,13 +77,13 @@ def turn(log: Log, producers: list[Producer], disk: Disk, draw: random.Random, t
         one = draw.choice(producers)
         if one.on_the_way:
             number = one.on_the_way.pop(0)
-            result = log.append(memoryview(bytearray(one.batches[number])), 3, NOW_MS)
+            result = log.leader.append(memoryview(bytearray(one.batches[number])), 3, NOW_MS)
             assert result.error_code in (0, ErrorCode.KAFKA_STORAGE_ERROR), result.error_message
             taken.append((one, number, result))
         if draw.random() < trouble / 3:
             disk.full = not disk.full
     with contextlib.suppress(OSError):
-        log.flush_staged()
+        log.writer.flush_staged()
     for one, number, result in taken:
         written = not result.error_code and result.last_offset < log.written_end_offset
         state = log.producers.states.get(one.producer_id)
@@ -116,7 +116,7 @@ def test_nothing_is_lost_doubled_or_told_to_be_a_gap(seed: int) -> None:
     found: dict[int, list[int]] = {}
     offset = 0
     while offset < log.written_end_offset:
-        for batch in iter_batches(log.read(offset, 1 << 20, end_offset=log.written_end_offset)):
+        for batch in iter_batches(log.reader.read(offset, 1 << 20, end_offset=log.written_end_offset)):
             for record in batch.records():
                 found.setdefault(batch.producer_id, []).append(int((record.value or b"").split()[0]))
             offset = batch.next_offset

@@ -110,8 +110,8 @@ def test_a_log_that_was_cut_before_whole_batches_did_not_only_lose_its_process(
     log = running.create("t", 0, bytes(16), TopicSettings(), sole_copy=False)
     batches = [build_simple_batch([(None, value)], 1) for value in (b"one", b"two", b"three")]
     for batch in batches:
-        log.append(memoryview(bytearray(batch)), leader_epoch=0, now_ms=1)
-        log.flush_staged()
+        log.leader.append(memoryview(bytearray(batch)), leader_epoch=0, now_ms=1)
+        log.writer.flush_staged()
     running.mark_running([5])
     disk.process_kill()
     fd = disk.open(f"{log.directory}/{0:020}.log")

@@ -35,8 +35,8 @@ def test_the_topic_id_is_as_safe_as_the_records(seed: int) -> None:
         now_ms=NOW_MS,
         source=random.Random(seed),
     )
-    log.append(memoryview(bytearray(build_simple_batch([(b"k", b"v")], NOW_MS))), 0, NOW_MS)
-    log.flush_staged()
+    log.leader.append(memoryview(bytearray(build_simple_batch([(b"k", b"v")], NOW_MS))), 0, NOW_MS)
+    log.writer.flush_staged()
     job = log.fsync_job()
     assert job is not None
     job.run()

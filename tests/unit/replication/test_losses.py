@@ -66,8 +66,8 @@ class Machine:
         log = manager.create("a", 0, TOPIC_ID, SETTINGS)
         for _ in range(3):
             batch = build_simple_batch([(b"key", b"value" * 10)], self.clock.now_ms())
-            log.append(memoryview(batch), leader_epoch=0, now_ms=self.clock.now_ms())
-            log.flush_staged()
+            log.leader.append(memoryview(batch), leader_epoch=0, now_ms=self.clock.now_ms())
+            log.writer.flush_staged()
         self.directories = tuple(manager.directory_ids)
         manager.close(broker_epoch=5)
         return log

@@ -44,6 +44,7 @@ class FakeLog:
         self.job_errors: list[OSError] = []
         self.writes = 0
         self.stable: dict[int, int] = {}
+        self.leader = self.writer = self.transactions = self  # it is its own parts
 
     def note_refused(self, batch: memoryview) -> None:
         """For what its producer sends next; test_refused_before_leading.py."""
@@ -313,7 +314,7 @@ def test_what_was_written_before_a_write_failed_is_committed(flush_before_commit
     async def scene() -> None:
         bench = Bench(flush_before_commit=flush_before_commit)
         large = bench.append()
-        bench.log.flush_staged()  # a large batch is written at once
+        bench.log.writer.flush_staged()  # a large batch is written at once
         bench.log.fail_write = True
         lost = bench.append()
         await until(lambda: large.code is not None)
@@ -359,7 +360,7 @@ def test_of_a_partition_that_was_closed_nothing_is_written_or_forced(flush_befor
         other = bench.another()
         waiter, behind = bench.append(), bench.append(other)
         if flush_before_commit:
-            bench.log.flush_staged()
+            bench.log.writer.flush_staged()
             bench.group_commit.fsync_soon(other)
             bench.group_commit.fsync_soon(bench.partition)
         bench.partition.close(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from moldau.broker.log.manager import LogManager
+from moldau.broker.log.reading.reader import Reader
 from moldau.broker.log.state.epochs import LeaderEpochs
 from moldau.broker.log.upkeep.truncation import CutJob
 from moldau.broker.metadata.changes import ConfigsChanged, PartitionChanged, TopicCreated, replay
@@ -107,7 +108,7 @@ class Broker:
 
     def values(self) -> list[bytes | None]:
         log = self.partition.log
-        data = log.read(0, 1 << 20, end_offset=log.log_end_offset)
+        data = log.reader.read(0, 1 << 20, end_offset=log.log_end_offset)
         return [record.value for batch in iter_batches(data) for record in batch.records()]
 
     def crash(self) -> None:
@@ -245,7 +246,7 @@ async def test_what_a_crash_has_left_unsynced_is_not_committed_with_durability_g
     assert waiter.code is None
     await until(lambda: waiter.code is not None)
     before.append()
-    before.partition.log.flush_staged()
+    before.partition.log.writer.flush_staged()
     before.crash()
     monkeypatch.setattr(LogManager, "_force_recovered", lambda self: None)  # it could not, at the start
     after = Broker(tmp_path, 1, "group")
@@ -397,7 +398,7 @@ async def test_a_disk_that_cannot_be_read_is_reported(
 
     reported: list[OSError] = []
     monkeypatch.setattr(broker.logs, "storage_failed", lambda log, error: reported.append(error))
-    monkeypatch.setattr(partition.log, "read", fail)
+    monkeypatch.setattr(Reader, "read", fail)
     assert partition.read(0, 100, committed=False, first=True).error_code == ErrorCode.KAFKA_STORAGE_ERROR
     assert [error.errno for error in reported] == [errno.EIO]
 

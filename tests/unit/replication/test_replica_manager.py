@@ -165,7 +165,7 @@ def test_a_coordinator_reads_nothing_of_a_damaged_batch(tmp_path: Path) -> None:
         assert partition is not None
         (segment,) = partition.log.segments
         segment.write([b"\x7f"], 1, 0)  # the base offset's first byte
-        partition.log._reader.forget()  # the last write is in memory
+        partition.log.reader.forget()  # the last write is in memory
         with pytest.raises(ReplicaError) as damaged:
             list(world.replicas.committed_records("t", 0, 0))
         assert damaged.value.error_code == ErrorCode.CORRUPT_MESSAGE

@@ -68,8 +68,8 @@ def test_a_partition_that_finds_no_room_at_the_start_keeps_records_and_offsets(m
         log.reconfigure(SETTINGS)
         for _ in range(100):
             batch = build_simple_batch([(b"key", b"v" * 200)], clock.now_ms())
-            log.append(memoryview(batch), leader_epoch=0, now_ms=clock.now_ms())
-            log.flush_staged()
+            log.leader.append(memoryview(batch), leader_epoch=0, now_ms=clock.now_ms())
+            log.writer.flush_staged()
         before.logs.checkpoints.save_high_watermarks({("t", 0): 100})
         files.process_kill()
         if missing == "folder":
@@ -106,8 +106,8 @@ def test_what_is_appended_behind_a_gap_found_when_there_was_room_again_survives_
         log.reconfigure(SETTINGS)
         batch = build_simple_batch([(b"key", b"v" * 200)], clock.now_ms())
         for _ in range(100):
-            log.append(memoryview(batch), leader_epoch=0, now_ms=clock.now_ms())
-            log.flush_staged()
+            log.leader.append(memoryview(batch), leader_epoch=0, now_ms=clock.now_ms())
+            log.writer.flush_staged()
         before.logs.checkpoints.save_high_watermarks({("t", 0): 150})  # fifty more were lost with a power cut
         files.process_kill()
 
@@ -121,12 +121,12 @@ def test_what_is_appended_behind_a_gap_found_when_there_was_room_again_survives_
         broker.make_room()
         log = broker.log()
         assert log is not None
-        assert log.append(memoryview(batch), leader_epoch=0, now_ms=clock.now_ms()).base_offset == 150
-        log.flush_staged()
+        assert log.leader.append(memoryview(batch), leader_epoch=0, now_ms=clock.now_ms()).base_offset == 150
+        log.writer.flush_staged()
         files.process_kill()
         log = Broker(files, clock).log()
         assert log is not None
         assert log.log_end_offset == 151
-        assert log.read(150, 1000, end_offset=151)
+        assert log.reader.read(150, 1000, end_offset=151)
 
     asyncio.run(scene())

@@ -1,14 +1,16 @@
 """One partition's log: its parts, and the few operations that span them.
 
-    append              leader_append.py ────┐
+    leader.append       leader_append.py ────┐
                                              ├──> appending/writer.py ──> partition_files.py, segment.py
     append_as_follower  follower_append.py ──┘         └──────> producers.py, epochs.py
-    read                reading/reader.py
+    writer.flush_staged appending/writer.py: the turn's one write
+    reader.read         reading/reader.py
     transactions        state/transactions.py
     fsync_job           flushing.py
     truncate_to         truncation.py
 
-What one part does alone is called on it or handed through here; retention, compaction's replacements and
+A Produce request calls the parts `leader` and `writer` themselves, a Fetch request `reader` and
+`transactions`: a call handed through here would cost an append 3 %. Retention, compaction's replacements and
 closing concern several parts and are written out here. All of it runs on the event loop's thread; of fsync
 only the part in between does not.
 
@@ -25,9 +27,7 @@ from collections.abc import Callable, Sequence
 
 from moldau.broker.log.appending.append_result import Appended, AppendResult, Deferred, Refused, Repeated
 from moldau.broker.log.appending.follower_append import FollowerAppend, FollowerAppended
-from moldau.broker.log.appending.inspection import Inspection
 from moldau.broker.log.appending.leader_append import CLIENT, LeaderAppend, Origin
-from moldau.broker.log.appending.verification import Verification
 from moldau.broker.log.appending.writer import Writer, is_disk_full
 from moldau.broker.log.files.descriptors import DescriptorLimit
 from moldau.broker.log.files.partition_files import PartitionFiles
@@ -43,8 +43,6 @@ from moldau.broker.log.upkeep import retention
 from moldau.broker.log.upkeep.flushing import Flusher, FsyncJob
 from moldau.broker.log.upkeep.truncation import CutJob, Truncation
 from moldau.common.core.files import Files
-from moldau.common.records.control import EndTransactionMarker
-from moldau.common.records.headers import Readable
 from moldau.common.settings.topic import TopicSettings
 
 __all__ = [
@@ -78,24 +76,20 @@ class Log:
         "_files",
         "_flusher",
         "_holds",
-        "_leader",
-        "_reader",
-        "_writer",
-        "append",
         "damage",
         "epochs",
-        "flush_staged",
-        "last_stable_offset",
+        "leader",
         "offline_cause",
         "on_error",
         "on_roll",
         "partition",
         "producers",
-        "read",
+        "reader",
         "settings",
         "topic",
         "topic_id",
         "transactions",
+        "writer",
     )
 
     def __init__(
@@ -140,26 +134,22 @@ class Log:
             files, directory, descriptors, segments, snapshot_offsets, directory_dirty=directory_dirty
         )
         self._files.report_error = self._report_error
-        self._reader = Reader(segments, start_offset, end_offset, epochs)
-        self._flusher = Flusher(self._files, self._reader, epochs, flushed_end_offset)
-        self._writer = Writer(
+        self.reader = Reader(segments, start_offset, end_offset, epochs)
+        self._flusher = Flusher(self._files, self.reader, epochs, flushed_end_offset)
+        self.writer = Writer(
             f"{topic}-{partition}",
             self._files,
-            self._reader,
+            self.reader,
             epochs,
             producers,
             self._flusher,
             settings,
             roll_jitter_ms=roll_jitter_ms,
         )
-        self._writer.on_roll = self._rolled
-        self._leader = LeaderAppend(self._writer, self._reader, producers, settings)
-        self.transactions = Transactions(producers, self._reader)
-        # On the path of every request: bound once, so that they cost no call more than the part's own.
-        self.append = self._leader.append
-        self.read = self._reader.read
-        self.flush_staged = self._writer.flush_staged
-        self.last_stable_offset = self.transactions.last_stable_offset
+        self.writer.on_roll = self._rolled
+        self.leader = LeaderAppend(self.writer, self.reader, producers, settings)
+        """Appends of this broker as the partition's leader."""
+        self.transactions = Transactions(producers, self.reader)
 
     def _report_error(self, error: OSError) -> None:
         self.on_error(self, error)
@@ -172,17 +162,17 @@ class Log:
     @property
     def log_start_offset(self) -> int:
         """The first offset that may be read."""
-        return self._reader.start_offset
+        return self.reader.start_offset
 
     @property
     def log_end_offset(self) -> int:
         """The offset that the next record gets; what is only staged counts."""
-        return self._writer.log_end_offset
+        return self.writer.log_end_offset
 
     @property
     def written_end_offset(self) -> int:
         """The offset behind the last batch that is in the file: readers see everything before it."""
-        return self._reader.end_offset
+        return self.reader.end_offset
 
     @property
     def flushed_end_offset(self) -> int:
@@ -197,7 +187,7 @@ class Log:
     @property
     def read_end_offset(self) -> int:
         """The offset behind the last batch that the last `read` returned."""
-        return self._reader.read_end
+        return self.reader.read_end
 
     @property
     def size_bytes(self) -> int:
@@ -227,70 +217,34 @@ class Log:
     @property
     def offline(self) -> bool:
         """Whether the disk has failed: nothing more is written. What can be read, is."""
-        return self._writer.offline
+        return self.writer.offline
 
     def go_offline(self) -> None:
         """The disk failed: write nothing more."""
-        self._writer.offline = True
-        self._leader.reconfigure(self.settings)
+        self.writer.offline = True
+        self.leader.reconfigure(self.settings)
 
     def hold(self) -> None:
         """Append nothing more, until `release` by each who holds it: appends are refused with a retriable
         error.
         """
         self._holds += 1
-        self._writer.held = True
-        self._leader.reconfigure(self.settings)
+        self.writer.held = True
+        self.leader.reconfigure(self.settings)
 
     def release(self) -> None:
         """Append again, unless another holds it as well."""
         self._holds -= 1
-        self._writer.held = self._holds > 0
-        self._leader.reconfigure(self.settings)
+        self.writer.held = self._holds > 0
+        self.leader.reconfigure(self.settings)
 
     def reconfigure(self, settings: TopicSettings) -> None:
         """From now on these settings hold."""
         self.settings = settings
-        self._leader.reconfigure(settings)
-        self._writer.reconfigure(settings)
+        self.leader.reconfigure(settings)
+        self.writer.reconfigure(settings)
 
     # -- appending ---------------------------------------------------------------------------------
-
-    def append_verified(
-        self,
-        batches: memoryview,
-        leader_epoch: int,
-        now_ms: int,
-        verification: Verification,
-        origin: Origin = CLIENT,
-    ) -> AppendResult:
-        """See `LeaderAppend`."""
-        return self._leader.append_verified(batches, leader_epoch, now_ms, verification, origin)
-
-    def append_inspected(
-        self, inspection: Inspection, leader_epoch: int, now_ms: int, guard: Verification | None = None
-    ) -> AppendResult:
-        """See `LeaderAppend`."""
-        return self._leader.append_inspected(inspection, leader_epoch, now_ms, guard)
-
-    def note_refused(self, batch: Readable) -> None:
-        """See `LeaderAppend`."""
-        if not self.offline:
-            self._leader.note_refused(batch)
-
-    def append_marker(
-        self,
-        marker: EndTransactionMarker,
-        producer_id: int,
-        producer_epoch: int,
-        leader_epoch: int,
-        now_ms: int,
-        transaction_version: int = 0,
-    ) -> AppendResult:
-        """See `LeaderAppend`."""
-        return self._leader.append_marker(
-            marker, producer_id, producer_epoch, leader_epoch, now_ms, transaction_version
-        )
 
     def append_as_follower(
         self, batches: memoryview, leader_epoch: int, now_ms: int, leader_log_start_offset: int = -1
@@ -298,7 +252,7 @@ class Log:
         """Append what the partition's leader answered to a fetch (perhaps nothing), as `FollowerAppend` says;
         then follow the leader's log start offset (-1: unknown), as far as this log reaches.
         """
-        result = FollowerAppend(self._writer).append(batches, leader_epoch, now_ms)
+        result = FollowerAppend(self.writer).append(batches, leader_epoch, now_ms)
         if not result.error_code:
             self.increment_log_start_offset(min(leader_log_start_offset, self.written_end_offset))
         return result
@@ -307,7 +261,7 @@ class Log:
         """Begin a new segment at the end offset; OSError when the disk refuses, and then nothing has
         changed.
         """
-        self._writer.roll(now_ms)
+        self.writer.roll(now_ms)
 
     # -- forcing to disk ---------------------------------------------------------------------------
 
@@ -347,14 +301,14 @@ class Log:
         when there is none.
         """
         return timestamps.first_at_or_after(
-            self._reader, timestamp_ms, min(end_offset, self.written_end_offset)
+            self.reader, timestamp_ms, min(end_offset, self.written_end_offset)
         )
 
     def max_timestamp(self, end_offset: int) -> TimestampSearch:
         """A search for the record with the largest timestamp below `end_offset`; it ends with None in a log
         without timestamps (KIP-734).
         """
-        return timestamps.newest(self._reader, min(end_offset, self.written_end_offset))
+        return timestamps.newest(self.reader, min(end_offset, self.written_end_offset))
 
     # -- leader epochs -----------------------------------------------------------------------------
 
@@ -365,7 +319,7 @@ class Log:
 
     def assign_epoch(self, leader_epoch: int, start_offset: int) -> None:
         """Records from `start_offset` on have this leader epoch (called before a leader's first append)."""
-        self._writer.assign_epoch(leader_epoch, start_offset)
+        self.writer.assign_epoch(leader_epoch, start_offset)
 
     def epoch_end_offset(self, leader_epoch: int) -> tuple[int, int]:
         """The largest known epoch up to this one and where it ended; (-1, -1) when unknown (KIP-101,
@@ -417,7 +371,7 @@ class Log:
     def _truncation(self) -> Truncation:
         self.damage = None  # if it is still there, it will be met again
         self._damage_told = None
-        return Truncation(self._files, self._reader, self._writer, self._flusher, self.epochs, self.producers)
+        return Truncation(self._files, self.reader, self.writer, self._flusher, self.epochs, self.producers)
 
     # -- cutting the beginning ---------------------------------------------------------------------
 
@@ -427,7 +381,7 @@ class Log:
         """
         if not self.log_start_offset < offset <= self.written_end_offset:
             return False
-        self._reader.start_offset = offset
+        self.reader.start_offset = offset
         if self.damage is not None and self.damage[0] < offset:
             self.damage = None
         if self.epochs.truncate_start(offset):
@@ -450,7 +404,7 @@ class Log:
         if count == len(files.segments):
             self.roll(now_ms)
         removed: list[str] = []
-        self._reader.forget()
+        self.reader.forget()
         for segment in files.segments[:count]:
             removed += segment.rename_to_deleted()
             files.remove_snapshot(segment.base_offset)
@@ -488,7 +442,7 @@ class Log:
         place = files.segments.index(old[0])
         for segment in old:
             segment.close_descriptor()
-        self._reader.forget()
+        self.reader.forget()
         files.segments[place : place + len(old)] = [fresh]
         files.changes += 1
         self._flusher.forget_removed()
@@ -499,7 +453,7 @@ class Log:
 
     def expire_producers(self, now_ms: int, expiration_ms: int) -> None:
         """Forget producers that have not written for so long; not in the middle of a turn."""
-        if not self._writer.undo:
+        if not self.writer.undo:
             self.producers.expire(now_ms, expiration_ms)
 
     # -- taking another log's place ----------------------------------------------------------------
@@ -511,15 +465,15 @@ class Log:
         left, and guards of transactions that are about to begin.
         """
         if self.log_end_offset < other.written_end_offset:
-            self._writer.roll(now_ms)
-            self._writer.begin_at(other.written_end_offset, now_ms)
+            self.writer.roll(now_ms)
+            self.writer.begin_at(other.written_end_offset, now_ms)
         self.epochs.replace(other.epochs.entries())
         self._files.write_epochs(self.epochs)
-        self._writer.leader_epoch = self.epochs.latest()
+        self.writer.leader_epoch = self.epochs.latest()
         for producer_id, state in other.producers.states.items():
             self.producers.states.setdefault(producer_id, state)
         self.producers.verifications = other.producers.verifications
-        self._writer.lost = other._writer.lost  # what was refused while the other was held comes here next
+        self.writer.lost = other.writer.lost  # what was refused while the other was held comes here next
         self.increment_log_start_offset(other.log_start_offset)
 
     # -- the end -----------------------------------------------------------------------------------
@@ -528,7 +482,7 @@ class Log:
         """Write everything that a clean close leaves behind; the job, if any, must run before
         `close(clean=False)`.
         """
-        self._writer.flush_staged()
+        self.writer.flush_staged()
         if self._cut is not None and self._cut.producers is not None:
             self._cut.producers.run()  # a snapshot of what was cut off would be believed at the next start
             self._cut.producers.finish()

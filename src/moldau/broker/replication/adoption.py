@@ -73,7 +73,7 @@ def _ids_of_coordinator(log: Log) -> Iterator[int]:
     offset, end_offset = log.log_start_offset, log.log_end_offset
     try:
         while offset < end_offset:
-            data = log.read(offset, _READ_BYTES, end_offset=end_offset, min_one_batch=True)
+            data = log.reader.read(offset, _READ_BYTES, end_offset=end_offset, min_one_batch=True)
             if not data:
                 return
             for batch in iter_batches(data):

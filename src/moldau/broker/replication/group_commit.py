@@ -62,7 +62,7 @@ class GroupCommit:
                 continue  # it was closed in this turn: its appends are answered, its files perhaps deleted
             error = None
             try:
-                partition.log.flush_staged()
+                partition.log.writer.flush_staged()
             except OSError as failure:
                 error = failure
                 self._on_error(partition, failure)

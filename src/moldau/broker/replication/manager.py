@@ -548,7 +548,7 @@ class ReplicaManager:
         offset = partition.log.log_start_offset
         while offset < partition.high_watermark:
             try:
-                data = partition.log.read(
+                data = partition.log.reader.read(
                     offset, _LOAD_READ_BYTES, end_offset=partition.high_watermark, min_one_batch=True
                 )
             except CorruptSegment as error:

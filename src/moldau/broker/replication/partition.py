@@ -193,7 +193,7 @@ class Partition:
     @property
     def last_stable_offset(self) -> int:
         """The first offset that a read_committed consumer may not see yet."""
-        return self.log.last_stable_offset(self.high_watermark)
+        return self.log.transactions.last_stable_offset(self.high_watermark)
 
     # Roles
 
@@ -290,7 +290,7 @@ class Partition:
         judged after that moment, it would leave a gap.
         """
         if batch is not None:
-            self.log.note_refused(batch)
+            self.log.leader.note_refused(batch)
         return self._refused()
 
     # Appending as the leader
@@ -301,7 +301,7 @@ class Partition:
         """Append as leader; what was appended is committed in a later turn (`wait_for`)."""
         if not self.leads or (acks == -1 and self.is_under_min_in_sync):
             return self._refused_append(batches if origin is Origin.CLIENT else None)
-        result = self.log.append(batches, self.leader_epoch, now_ms, origin)
+        result = self.log.leader.append(batches, self.leader_epoch, now_ms, origin)
         if not (result.error_code or result.duplicate):
             self.unseen_bytes += len(batches)
             if not self.dirty:
@@ -315,7 +315,7 @@ class Partition:
         """Append the first batch of a transaction, which its coordinator knows of (KIP-890)."""
         if not self._takes(acks):
             return self._refused_append(batches)
-        result = self.log.append_verified(batches, self.leader_epoch, now_ms, verification)
+        result = self.log.leader.append_verified(batches, self.leader_epoch, now_ms, verification)
         self._note(result, len(batches))
         return result
 
@@ -325,7 +325,7 @@ class Partition:
         """Append a batch whose records have been inspected since (`Deferred`)."""
         if not self._takes(acks):
             return self._refused_append(inspection.prepared)
-        result = self.log.append_inspected(inspection, self.leader_epoch, now_ms, verification)
+        result = self.log.leader.append_inspected(inspection, self.leader_epoch, now_ms, verification)
         self._note(result, inspection.size_bytes)
         return result
 
@@ -340,7 +340,7 @@ class Partition:
         """Append a transaction marker."""
         if not self._takes(-1):
             return self._refused()
-        result = self.log.append_marker(
+        result = self.log.leader.append_marker(
             marker, producer_id, producer_epoch, self.leader_epoch, now_ms, transaction_version
         )
         self._note(result, MARKER_BYTES)
@@ -485,7 +485,7 @@ class Partition:
                 return Read(self.index, ErrorCode.OFFSET_NOT_AVAILABLE)
             last_fetched_epoch = -1  # only the leader knows the whole history
         source, high_watermark = self.log, self.high_watermark
-        stable = source.last_stable_offset(high_watermark)
+        stable = source.transactions.last_stable_offset(high_watermark)
         end_offset = stable if committed else high_watermark
         if replica_id >= 0:
             error_code = self._role.refusal_of_follower(replica_id, broker_epoch, leader_epoch)

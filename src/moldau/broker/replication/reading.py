@@ -48,7 +48,7 @@ def read_batches(
     records: bytes | memoryview = NO_RECORDS
     if bytes_max > 0 or first or not start_offset <= offset <= source.written_end_offset:
         try:
-            records = source.read(offset, bytes_max, end_offset=end_offset, min_one_batch=first)
+            records = source.reader.read(offset, bytes_max, end_offset=end_offset, min_one_batch=first)
             if committed and records:
                 # Of what is returned, not of all that may be read: few or none.
                 aborted = source.transactions.aborted_for_fetch(offset, source.read_end_offset)

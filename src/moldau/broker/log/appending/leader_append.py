@@ -291,7 +291,7 @@ class LeaderAppend:
         """Refuse a batch (a client's, if it is given) unread; what its producer sends behind it waits for
         it (lost_writes.py).
         """
-        if batch is not None and not self._writer.offline:
+        if batch is not None:
             self.note_refused(batch)
         return self._refuse(Refusal(ErrorCode.KAFKA_STORAGE_ERROR, "the log's directory is not writable"))
 
@@ -299,7 +299,7 @@ class LeaderAppend:
         """A client's batch is refused unread, to be sent again: what its producer sends behind it waits for
         it (lost_writes.py).
         """
-        if len(batch) >= HEADER_BYTES:
+        if len(batch) >= HEADER_BYTES and not self._writer.offline:
             header = HEADER.unpack_from(batch)
             if header[3] == MAGIC and header[9] >= 0:
                 self._writer.lost.note(*header[9:12])

@@ -177,7 +177,7 @@ class Cleaner:
             closed,
             log.log_start_offset,
             log.log_end_offset,
-            log.last_stable_offset(self._high_watermark(log)),
+            log.transactions.last_stable_offset(self._high_watermark(log)),
             log.recovery_point,
             self._manager.checkpoints.cleaned_offsets.get((log.topic, log.partition)),
         )

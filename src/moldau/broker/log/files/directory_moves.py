@@ -250,7 +250,7 @@ class DirectoryMoves:
         if future.log_end_offset < current.log_start_offset:
             future.truncate_fully_and_start_at(current.log_start_offset)
         try:
-            data = current.read(
+            data = current.reader.read(
                 future.log_end_offset,
                 _COPIED_AT_ONCE_BYTES,
                 end_offset=current.written_end_offset,
