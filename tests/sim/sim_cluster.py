@@ -15,7 +15,7 @@ from histories.history import History
 from sim_cluster_group import Group
 from sim_cluster_invariants import ClusterInvariants
 from sim_cluster_load import ClusterLoad
-from sim_cluster_reader import ClusterReader, read_everything, settled_everywhere
+from sim_cluster_reader import ClusterReader, read_everything, settled_everywhere, unfenced
 from sim_machine import Machine
 from sim_network import Endpoint
 from sim_routes import ClusterClient
@@ -24,6 +24,7 @@ from sim_world import World
 from torture.reading import Place
 
 from moldau.broker.metadata.image import NO_LEADER
+from moldau.broker.replication.partition import Partition
 
 LAG_MS = 3000
 EVENTS_MAX = 60_000
@@ -114,6 +115,12 @@ class Cluster:
         """The machine of a broker."""
         return self.machines[node_id - 1]
 
+    def partition(self, node_id: int, place: Place) -> Partition | None:
+        """A broker's replica; None: it has none, or the broker is not there."""
+        node = self.machine(node_id).node if node_id > 0 else None
+        replicas = getattr(node, "replicas", None)
+        return None if replicas is None else replicas.partition(*place)
+
     # After the faults
 
     async def heal(self) -> None:
@@ -195,13 +202,18 @@ class Cluster:
         end = loop.time() + seconds_max
         await self.world.until(lambda: all(one.over for one in loads) or loop.time() > end, 2 * seconds_max)
         complaints = [f"{one.name} is not done, after {one.made} attempts" for one in loads if not one.over]
+        if not (self.invariants.may_lose or self.invariants.damaged):
+            complaints += [line for one in loads for line in one.complaints]
         await self.world.until(lambda: not self.behind() or loop.time() > end + 60, 2 * seconds_max)
         complaints += self.behind()
         await self.world.until(lambda: not self.uneven() or loop.time() > end + 90, 2 * seconds_max)
         complaints += self.uneven()
+        if not complaints:
+            complaints += self.invariants.roles.forgotten(self.ensemble.image)
         judge = self.client("judge")
         ends, hanging = await judge.spawn(settled_everywhere(judge, places, self.addresses, 60))
         complaints += hanging
+        complaints += await judge.spawn(unfenced(judge, ends))
         complaints += await judge.spawn(read_everything(judge, history, ends))
         if not hanging:
             for reader in readers:

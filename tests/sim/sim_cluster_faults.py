@@ -137,17 +137,19 @@ async def loses_its_end_at_its_entry(cluster: Cluster, draw: random.Random) -> N
         await machine.begin_start()
     cluster.ensemble.latency_seconds_max = 0.5
 
-    def is_asked_for() -> bool:
+    def asking() -> Machine | None:
         for each in cluster.machines:
             replicas = getattr(each.node, "replicas", None) if each.runs else None
             for partition in replicas.partitions() if replicas is not None else ():
                 asked = partition._role.asked
                 if asked is not None and node_id in asked.in_sync and node_id not in partition.isr:
-                    return True
-        return False
+                    return each
+        return None
 
-    await _wait(cluster, is_asked_for, 3.0)
-    if machine.runs and is_asked_for() and not _is_last(cluster, node_id):
+    await _wait(cluster, lambda: asking() is not None, 3.0)
+    leader = asking()
+    if machine.runs and leader is not None and not _is_last(cluster, node_id):
+        await _hold_back(cluster, leader, draw)
         cluster.invariants.has_lost(machine)
         machine.power_cut()
         if draw.random() < 0.5:
@@ -158,7 +160,25 @@ async def loses_its_end_at_its_entry(cluster: Cluster, draw: random.Random) -> N
         cluster.replaced = None
     await cluster.world.sleep_ms(2000 * draw.random())
     cluster.ensemble.latency_seconds_max, cluster.ensemble.loss = 0.004, 0.0
+    for each in cluster.machines:
+        if leader is not None:
+            cluster.world.network.join(leader.name, each.name)
     await _again(cluster, machine, draw)
+
+
+async def _hold_back(cluster: Cluster, leader: Machine, draw: random.Random) -> None:
+    """What a leader has asked the controller does not get there for now, or its answer is lost: the leader
+    asks again when the controller may know more.
+    """
+    controller = cluster.ensemble.controller
+    network = cluster.world.network
+    if controller is None or draw.random() < 0.3:
+        return
+    for each in cluster.machines:
+        if each is not leader and cluster.ensemble.store_of(each.process) is controller.store:
+            network.separate(leader.name, each.name)
+            if draw.random() < 0.5:
+                network.reset_between(leader.name, each.name)
 
 
 async def elections_while_behind(cluster: Cluster, draw: random.Random) -> None:

@@ -6,12 +6,13 @@ last acknowledged commit or one that may have come after it, and goes on from th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from histories.history import ACKNOWLEDGED, FAILED, Commit, History, Poll, Resume
 from sim_admin import committed_offsets, find_coordinator
 from sim_client import RETRIABLE, Disconnected
+from sim_cluster_onlooker import Onlooker
 from sim_cluster_worker import Everywhere
 from sim_consumer import MOVED
 from sim_member import ClassicMember, ConsumerMember, Member, assigned
@@ -41,6 +42,8 @@ class GroupMember:
     ) -> None:
         """`topics`: partitions by topic; may grow."""
         self.name, self.group_id = name, group_id
+        self.on_commit: Callable[[], None] = lambda: None
+        """Called when a commit is sent."""
         self.complaints: list[str] = []
         self.positions: dict[Place, int] = {}
         """What it has committed, of the partitions that it reads."""
@@ -124,6 +127,7 @@ class GroupMember:
         ]
         self._history.commits += notes
         sure = True
+        self.on_commit()
         while True:
             try:
                 code = await commit(
@@ -159,6 +163,7 @@ class Group:
         protocol: str,
         topics: dict[str, int],
         count: int = 2,
+        onlooker: Onlooker | None = None,
     ) -> None:
         self._world, self._topics = world, topics
         self.members = [
@@ -173,6 +178,9 @@ class Group:
             )
             for number in range(count)
         ]
+        self._onlooker = onlooker
+        for member in self.members if onlooker is not None else ():
+            member.on_commit = onlooker.look
 
     async def live(self) -> None:
         """Start all, one after the other; sometimes the last one dies, and comes back."""
@@ -215,4 +223,5 @@ class Group:
         return self.missing(ends) + self._complaints()
 
     def _complaints(self) -> list[str]:
-        return [f"{member.name}: {line}" for member in self.members for line in member.complaints]
+        seen = [] if self._onlooker is None else self._onlooker.complaints
+        return seen + [f"{member.name}: {line}" for member in self.members for line in member.complaints]

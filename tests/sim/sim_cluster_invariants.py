@@ -20,7 +20,7 @@
 The logs are read from the simulated disks themselves, not through the broker's code; what lies below a
 replica's log start offset was deleted, and is not compared. A topic made again under its name is another one.
 Where acknowledged records may be lost (unclean elections; power cuts without fsync of all replicas)
-`may_lose` leaves the last two out.
+`may_lose` leaves the last two out. sim_cluster_roles.py has more, of what brokers believe and decide.
 """
 
 from __future__ import annotations
@@ -30,11 +30,13 @@ from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from sim_cluster_roles import RoleInvariants, serves
 from sim_machine import DATA, Machine
 from sim_producer_order import ProducerOrder
 
-from moldau.broker.metadata.image import Image, PartitionState
+from moldau.broker.metadata.image import TRANSACTION_STATE_TOPIC, Image, PartitionState
 from moldau.broker.replication.partition import Partition
+from moldau.broker.replication.role_outputs import AskInSync
 from moldau.common.core.crc import crc32c
 
 _HEADER = struct.Struct(">qiiBIhi")
@@ -56,6 +58,22 @@ class Batch(NamedTuple):
         return f"{self.base_offset}..{self.next_offset - 1} of epoch {self.leader_epoch} (crc {self.crc:08x})"
 
 
+class Seen(NamedTuple):
+    """What a partition was when it was last looked at."""
+
+    high_watermark: int
+    written_end_offset: int
+    leads: bool
+    leader_epoch: int
+    log_start_offset: int
+    asked: AskInSync | None
+    serves: bool
+
+    @property
+    def leadership(self) -> tuple[bool, int]:
+        return self.leads, self.leader_epoch
+
+
 class ReplicaLog:
     """One replica's batches, read from its disk as far as it had them when it was last looked at."""
 
@@ -69,9 +87,15 @@ class ReplicaLog:
         """What lies below was deleted."""
         self.agreed_offset = 0
         """Below it, all that is here is known to be what is committed."""
+        self.known_from = 0
+        """Markers below it may count as committed early: a log that is opened, or cut, takes what is open
+        from a snapshot, which does not tell what has ended where. (It is decided, and will not change.)"""
+        self.opened: Partition | None = None
+        """In which life of the broker it was last looked at."""
         self.disorder: list[str] = []
         """What a producer's batches should not be."""
-        self._producers = ProducerOrder()
+        self.producers = ProducerOrder()
+        """Who wrote them."""
         self._lies: list[tuple[str, int, int]] = []  # path, start and end of each batch
 
     @property
@@ -82,9 +106,12 @@ class ReplicaLog:
         """Read on up to the log's end, or from where it was truncated; gives the new batches."""
         files, batches, lies = self._files._names, self.batches, self._lies
         self.start_offset = start_offset
+        len_before = len(batches)
         while batches and (batches[-1].next_offset > end_offset or not self._stands()):
-            self._producers.forget(batches.pop().base_offset)
+            self.producers.forget(batches.pop().base_offset)
             lies.pop()
+        if len(batches) < len_before:
+            self.known_from = end_offset
         known = len(batches)
         self.agreed_offset = min(self.agreed_offset, self.end_offset)
         if self.end_offset == end_offset:
@@ -103,7 +130,7 @@ class ReplicaLog:
                 batches.append(Batch(base, base + last + 1, epoch, crc))
                 if crc32c(content[start + _CRC_BEGINS : end]) != crc:
                     self.damaged.append(batches[-1])
-                fault = self._producers.follows(content, start, batches[-1].next_offset, start_offset)
+                fault = self.producers.follows(content, start, batches[-1].next_offset, start_offset)
                 if fault:
                     self.disorder.append(f"{batches[-1]}: {fault}")
                 lies.append((path, start, end))
@@ -115,6 +142,16 @@ class ReplicaLog:
         found = bisect_left(self.batches, base_offset, key=lambda one: one.base_offset)
         batch = self.batches[found] if found < len(self.batches) else None
         return batch if batch is not None and batch.base_offset == base_offset else None
+
+    def content(self, batch: Batch) -> bytes | None:
+        """The batch's bytes; None where it is not, or is not any more."""
+        found = bisect_left(self.batches, batch.base_offset, key=lambda one: one.base_offset)
+        if found == len(self.batches) or self.batches[found] != batch:
+            return None
+        path, start, end = self._lies[found]
+        file = self._files._names.get(path)
+        content = b"" if file is None else bytes(file.content[start:end])
+        return content if len(content) == end - start else None
 
     def _stands(self) -> bool:
         """Whether the last batch is still where it was."""
@@ -146,7 +183,13 @@ class ClusterInvariants:
         self._leaders: dict[tuple[Copy, int], str] = {}
         self._logs: dict[tuple[str, Copy], ReplicaLog] = {}
         self._batches: dict[tuple[Copy, int, int], Batch] = {}
-        self._seen: dict[tuple[str, Copy], tuple[int, int, bool, int]] = {}
+        self._seen: dict[tuple[str, Copy], Seen] = {}
+        self.roles = RoleInvariants(
+            {int(machine.settings["node.id"]): machine for machine in machines},
+            lambda node, copy: self._logs.get((self._names[node], copy)),
+            lambda copy: (self.committed.get(copy) or [None])[-1],
+            lambda node: node in self.lost or self._names[node] in self.damaged,
+        )
         for machine in machines:
             machine.after_callback = lambda machine=machine: self.check(machine)  # type: ignore[misc]
 
@@ -157,6 +200,15 @@ class ClusterInvariants:
             for key in [key for key in known if key[0] == machine.name]:
                 del known[key]  # also what was seen: or a log that ends where it did would not be read again
 
+    def content(self, copy: Copy, batch: Batch) -> bytes | None:
+        """A batch's bytes as a broker has them whose files are what it wrote; None: no such broker has it."""
+        for (name, other), log in self._logs.items():
+            if other == copy and name not in self.damaged:
+                content = log.content(batch)
+                if content is not None:
+                    return content
+        return None
+
     def check(self, machine: Machine) -> None:
         """AssertionError names what does not hold."""
         replicas = getattr(machine.node, "replicas", None)
@@ -165,27 +217,33 @@ class ClusterInvariants:
         seen = self._seen
         for partition in replicas.partitions():
             key = (machine.name, (partition.topic, partition.index, partition.topic_id))
-            now = (
+            now = Seen(
                 partition.high_watermark,
                 partition.log.written_end_offset,
                 partition.leads,
                 partition.leader_epoch,
+                partition.log.log_start_offset,
+                partition._role.asked,
+                partition.internal and serves(machine, partition),
             )
             before = seen.get(key)
             if before != now:
                 seen[key] = now
-                self._changed(machine, key[1], partition, before)
+                self._changed(machine, key[1], partition, before, now)
 
     def _changed(
         self,
         machine: Machine,
         copy: Copy,
         partition: Partition,
-        before: tuple[int, int, bool, int] | None,
+        before: Seen | None,
+        now: Seen,
     ) -> None:
         log = self._logs.get((machine.name, copy))
         if log is None:
             log = self._logs[machine.name, copy] = ReplicaLog(machine, *copy[:2])
+        if log.opened is not partition:
+            log.opened, log.known_from = partition, partition.log.written_end_offset
         what = f"{copy[0]}-{copy[1]} on {machine.name}"
         news = log.look(partition.log.log_start_offset, partition.log.written_end_offset)
         if machine.name in self.damaged:
@@ -202,14 +260,14 @@ class ClusterInvariants:
             assert known == batch or self.may_lose, f"{what}: {batch} is elsewhere {known}"
         committed = self.committed.setdefault(copy, [])
         committed_end = committed[-1].next_offset if committed else 0
-        if partition.leads and (before is None or before[2:] != (True, partition.leader_epoch)):
+        if partition.leads and (before is None or before.leadership != (True, partition.leader_epoch)):
             epoch = partition.leader_epoch
             leader = self._leaders.setdefault((copy, epoch), machine.name)
             assert leader == machine.name, f"{what} leads in epoch {epoch}, as {leader} does"
             self._agrees(log, committed, committed_end, f"{what}, the new leader")
         high_watermark = partition.high_watermark
         self._agrees(log, committed, min(high_watermark, committed_end), what)
-        if partition.leads and before is not None and before[2:] == (True, partition.leader_epoch):
+        if partition.leads and before is not None and before.leadership == (True, partition.leader_epoch):
             assert high_watermark == before[0] or not partition.is_under_min_in_sync, (
                 f"{what}: high watermark {before[0]} -> {high_watermark}, in sync {partition.isr}, needed "
                 f"{partition.min_in_sync}"
@@ -228,6 +286,32 @@ class ClusterInvariants:
             committed += [each for each in log.batches if committed_end <= each.base_offset < high_watermark]
             if partition.leads:
                 self._is_held(copy, partition, what)
+        self._believes(machine, copy, partition, before, now, log)
+
+    def _believes(
+        self,
+        machine: Machine,
+        copy: Copy,
+        partition: Partition,
+        before: Seen | None,
+        now: Seen,
+        log: ReplicaLog,
+    ) -> None:
+        """What sim_cluster_roles.py says of it. What a leader with damaged files had may be gone."""
+        if self.may_lose or self.damaged:
+            return
+        roles, faults = self.roles, []
+        if now.asked is not None and (before is None or before.asked != now.asked):
+            told = before.asked if before is not None else None
+            faults.append(roles.asks(copy, partition, self._state(copy), told))
+        faults.append(roles.stable(partition, log))
+        if now.serves and not (before is not None and before.serves):
+            faults.append(roles.loaded(partition))
+        if now.serves and copy[0] == TRANSACTION_STATE_TOPIC:
+            node = int(machine.settings["node.id"])
+            faults.append(roles.transactions(node, machine, partition, self.image()))
+        for fault in faults:
+            assert not fault, f"{copy[0]}-{copy[1]} on {machine.name}: {fault}"
 
     def _state(self, copy: Copy) -> PartitionState | None:
         """What the metadata have of the partition now."""
@@ -283,6 +367,8 @@ class ClusterInvariants:
         state = self._state(copy)
         if state is not None and state.leader_epoch == partition.leader_epoch:
             members |= set(state.isr)  # this leader has asked for them, and was not answered yet
+            asked = partition._role.asked
+            members |= set(asked.in_sync) if asked is not None else set()  # they may be in it already
         for node in sorted(members):
             if node in self.lost:
                 continue  # the leader counts what it had, until it hears that the broker is another one
@@ -307,6 +393,9 @@ class ClusterInvariants:
                 self._members_have_all((name, index, topic.topic_id), was, state, anew)
                 if was is state:
                     continue
+                copy = (name, index, topic.topic_id)
+                fault = self.roles.decided(copy, was, state, after, may_lose=self.may_lose)
+                assert not fault, f"{name}-{index}: {fault}"
                 self.leader_changes += state.leader != was.leader
                 assert state.leader in (-1, *state.isr) or self.may_lose, (
                     f"{name}-{index}: the leader is not in sync: {was} became {state}"

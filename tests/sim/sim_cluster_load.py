@@ -43,8 +43,14 @@ class ClusterLoad:
         *,
         timeout_ms: int = 60_000,
         topic_ids: Mapping[str, bytes] | None = None,
+        transactional_id: str = "",
     ) -> None:
-        """`places` may grow. `topic_ids`: see `ClusterClient`."""
+        """`places` may grow. `topic_ids`: see `ClusterClient`. `transactional_id`: where another load has it,
+        each fences the other again and again.
+        """
+        self.complaints: list[str] = []
+        """Errors that no producer may be told."""
+        self.transactional_id = transactional_id or f"id-{name}"
         self._topic_ids = topic_ids
         self.name, self.mode, self.attempts = name, mode, attempts
         self.lives = 0
@@ -87,6 +93,9 @@ class ClusterLoad:
                 await self._attempt(producer)
             except Fatal as error:
                 self.notes.append(f"{self._identity}: {error}")
+                if self.mode == IDEMPOTENT and "OUT_OF_ORDER" in str(error):
+                    # It sends what was not acknowledged, in order, and what was acknowledged is not lost.
+                    self.complaints.append(f"{self._identity}: {error}")
                 await self.client.pause()
                 producer = await self._new_producer()
             if self.client.random.random() < 0.5:
@@ -99,7 +108,7 @@ class ClusterLoad:
         while True:
             producer = ClusterProducer(
                 self.client,
-                transactional_id=f"id-{self.name}" if self.mode == TRANSACTIONAL else "",
+                transactional_id=self.transactional_id if self.mode == TRANSACTIONAL else "",
                 idempotent=self.mode in (IDEMPOTENT, TRANSACTIONAL),
                 transactions=self._transactions,
                 timeout_ms=self._timeout_ms,
@@ -122,6 +131,8 @@ class ClusterLoad:
         draw = self.client.random
         if self.mode != TRANSACTIONAL:
             await self._deliver(producer, draw.randint(1, 3), None)
+            if self.mode == IDEMPOTENT and draw.random() < 0.3:
+                await self._next_epoch(producer)
             return
         self._transaction += 1
         transaction = Transaction(self._identity, self._transaction)
@@ -134,8 +145,18 @@ class ClusterLoad:
         await producer.end(commit=transaction.commit)
         transaction.outcome = ACKNOWLEDGED
 
-    async def _deliver(self, producer: ClusterProducer, batches: int, transaction: int | None) -> None:
-        pieces = [self._batch(producer, transaction) for _ in range(batches)]
+    async def _next_epoch(self, producer: ClusterProducer) -> None:
+        """Go on in another epoch; what was under way in the one before arrives later, and must be refused."""
+        place = self.client.random.choice(self._places)
+        late = producer.batch(place, [(None, b"of an epoch that is over")])
+        producer.bump_epoch()
+        await self._deliver(producer, 1, None, place)
+        await producer.send_late(late)
+
+    async def _deliver(
+        self, producer: ClusterProducer, batches: int, transaction: int | None, place: Place | None = None
+    ) -> None:
+        pieces = [self._batch(producer, transaction, place) for _ in range(batches)]
         try:
             await producer.deliver([sent for sent, _ in pieces])
         finally:
@@ -149,9 +170,11 @@ class ClusterLoad:
                         one.offset = sent.base_offset + index if sent.base_offset >= 0 else None
                         one.ended_s = now
 
-    def _batch(self, producer: ClusterProducer, transaction: int | None) -> tuple[Sent, list[Send]]:
+    def _batch(
+        self, producer: ClusterProducer, transaction: int | None, place: Place | None
+    ) -> tuple[Sent, list[Send]]:
         draw = self.client.random
-        place = draw.choice(self._places)
+        place = place or draw.choice(self._places)
         records = []
         for _ in range(draw.randint(1, _RECORDS_MAX)):
             self._number += 1

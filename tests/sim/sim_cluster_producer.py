@@ -9,6 +9,7 @@ the records is unknown then.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -40,6 +41,18 @@ class ClusterProducer(SimProducer):
     def identity(self) -> str:
         """The producer id and epoch."""
         return f"{self._producer_id}:{self._producer_epoch}"
+
+    def bump_epoch(self) -> None:
+        """Go on in the next epoch with sequence 0, as an idempotent producer may by itself (KIP-360)."""
+        self._producer_epoch += 1
+        self._sequences.clear()
+
+    async def send_late(self, sent: Sent) -> None:
+        """Send a batch of before once, and do not care for the answer: it was long under way."""
+        with contextlib.suppress(Disconnected):
+            channel = await self.cluster.channel(await self.cluster.leader_of(sent.place))
+            future = channel.send(self._request([sent]), self._produce_version, self.client.name)
+            await answered(channel, future, _REQUEST_SECONDS)
 
     async def deliver(self, batches: Sequence[Sent]) -> None:
         self._deadline = self.cluster.world.loop.time() + DELIVERY_SECONDS_MAX

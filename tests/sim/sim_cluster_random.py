@@ -11,6 +11,7 @@ from sim_cluster import RACKS, Cluster
 from sim_cluster_faults import ALL, DISKS, Misfortune, power_cut, torment_cluster
 from sim_cluster_group import Group
 from sim_cluster_load import IDEMPOTENT, LEADER, PLAIN, RESENDING, TRANSACTIONAL, ClusterLoad
+from sim_cluster_onlooker import CommittedOffsets, Onlooker
 from sim_cluster_reader import ClusterReader
 from sim_cluster_topics import CHANGES, Scene
 from sim_world import World, simulate
@@ -63,6 +64,11 @@ def replicated(seed: int, kinds: tuple[Misfortune, ...] = ALL, *, attempts: int 
         loop = world.loop
         changes = scene.admin.spawn(scene.change(CHANGES, draw.choice((0, 1, 3, 5, 8))))
         lives = [loop.create_task(_dies_now_and_then(world, one)) for one in scene.loads]
+        lives += [
+            loop.create_task(_has_a_rival(scene, one))
+            for one in scene.loads
+            if one.mode == TRANSACTIONAL and draw.random() < 0.4
+        ]
         life = loop.create_task(scene.group.live()) if scene.group is not None else None
         await torment_cluster(cluster, scene.history, lambda: scene.over, kinds)
         for one in lives:
@@ -95,6 +101,27 @@ async def _dies_now_and_then(world: World, load: ClusterLoad) -> None:
         if not load.over:
             load.kill()
             load.start()
+
+
+async def _has_a_rival(scene: Scene, load: ClusterLoad) -> None:
+    """Another process comes with the same transactional id, and the first one does not know that it is over:
+    what either had sent arrives when the other has begun.
+    """
+    world = scene.cluster.world
+    await world.sleep_ms(1000 * world.draw(f"{load.name}'s rival").random())
+    rival = ClusterLoad(
+        world,
+        f"{load.name}'",
+        scene.cluster.addresses,
+        scene.history,
+        TRANSACTIONAL,
+        scene.places,
+        2,
+        timeout_ms=2000,
+        transactional_id=load.transactional_id,
+    )
+    rival.start()
+    scene.loads.append(rival)
 
 
 async def _scene(cluster: Cluster, draw: random.Random, attempts: int) -> Scene:
@@ -139,6 +166,7 @@ async def _scene(cluster: Cluster, draw: random.Random, attempts: int) -> Scene:
             group_id="group",
             protocol=draw.choice(("classic", "consumer")),
             topics=scene.topics,
+            onlooker=Onlooker(world, cluster.addresses, "group", CommittedOffsets(cluster.invariants).all),
         )
     for one in (*scene.loads, *scene.readers):
         one.start()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from histories.history import History, Poll
 from sim_client import RETRIABLE, Disconnected
@@ -13,6 +13,7 @@ from sim_routes import ClusterClient, NearReplica
 from sim_world import World
 from torture.reading import Place
 
+from moldau.common.protocol.errors import ErrorCode
 from moldau.common.protocol.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,
@@ -142,6 +143,28 @@ async def end_of(client: ClusterClient, place: Place, *, committed: bool) -> int
     row = (await client.leader(place).persist(request, 5)).topics[0].partitions[0]
     assert not row.error_code or row.error_code in RETRIABLE, (place, row.error_code)
     return None if row.error_code else row.offset
+
+
+async def unfenced(client: ClusterClient, places: Iterable[Place]) -> list[str]:
+    """The partitions that serve requests with a leader epoch that is over, or one that nobody has seen."""
+    found = []
+    for place in places:
+        await client.refresh()
+        epoch = client.leaders[place][1] if place in client.leaders else 0
+        for other, wanted in (
+            (epoch - 1, ErrorCode.FENCED_LEADER_EPOCH),
+            (epoch + 1000, ErrorCode.UNKNOWN_LEADER_EPOCH),
+        ):
+            row = ListOffsetsPartition(partition_index=place[1], timestamp=LATEST, current_leader_epoch=other)
+            topic = ListOffsetsTopic(name=place[0], partitions=[row])
+            request = ListOffsetsRequest(replica_id=-1, isolation_level=0, topics=[topic])
+            answer = await client.leader(place).persist(request, 5)
+            code = answer.topics[0].partitions[0].error_code
+            if other >= 0 and code != wanted and code not in RETRIABLE:
+                found.append(
+                    f"{place[0]}-{place[1]} in epoch {epoch} answers a request of {other} with {code}"
+                )
+    return found
 
 
 async def settled_everywhere(

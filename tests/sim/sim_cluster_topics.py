@@ -19,6 +19,7 @@ from sim_cluster import Cluster
 from sim_cluster_group import Group
 from sim_cluster_load import IDEMPOTENT, PLAIN, TRANSACTIONAL, ClusterLoad
 from sim_cluster_reader import ClusterReader, end_of
+from sim_machine import Machine
 from sim_routes import Routed, error_codes
 from torture.reading import Place
 
@@ -165,7 +166,7 @@ async def delete_records(scene: Scene, draw: random.Random) -> None:
     end = await end_of(scene.admin, place, committed=False)
     if not end:
         return
-    if draw.random() < 0.3:
+    if draw.random() < 0.4:
         await _beyond(scene, place, end + draw.randint(1, 20))
         return
     trim = Trim(place, draw.randint(0, end), scene.cluster.world.loop.time())
@@ -185,7 +186,21 @@ async def delete_records(scene: Scene, draw: random.Random) -> None:
 
 
 async def _beyond(scene: Scene, place: Place, offset: int) -> None:
-    """What is not committed cannot be deleted; by the time it is asked for it may be."""
+    """What is not committed cannot be deleted; by the time it is asked for it may be. Followers are slow
+    meanwhile, so that something is written and not committed.
+    """
+    cluster = scene.cluster
+    leader = cluster.leader(place)
+    partition = cluster.partition(leader, place)
+    slow = [machine.name for machine in cluster.machines if machine.settings["node.id"] != str(leader)]
+    for name in slow:
+        cluster.world.network.slow_hosts[name] = 0.3
+    end = cluster.world.loop.time() + 2
+    while partition is not None and cluster.world.loop.time() < end:
+        if partition.log.written_end_offset > partition.high_watermark:
+            offset = partition.log.written_end_offset
+            break
+        await cluster.world.sleep_ms(5)
     trim = Trim(place, offset, scene.cluster.world.loop.time())
     scene.history.trims.append(trim)
     row = DeleteRecordsPartition(partition_index=place[1], offset=offset)
@@ -193,6 +208,8 @@ async def _beyond(scene: Scene, place: Place, offset: int) -> None:
     codes = error_codes(
         await scene.admin.leader(place).persist(DeleteRecordsRequest(topics=topics, timeout_ms=2000), 2)
     )
+    for name in slow:
+        cluster.world.network.slow_hosts.pop(name, None)
     if not codes:
         trim.outcome, trim.ended_s = ACKNOWLEDGED, scene.cluster.world.loop.time()
 
@@ -268,7 +285,13 @@ async def remove_a_broker(scene: Scene, draw: random.Random) -> None:
 
 
 async def make_brief_again(scene: Scene, draw: random.Random) -> None:
-    """Delete the topic `brief`, if it is there, and make it again, now and then a little later."""
+    """Delete the topic `brief`, if it is there, and make it again, now and then a little later. A broker that
+    stands still meanwhile learns of both at once.
+    """
+    if draw.random() < 0.4:
+        scene.admin.background(
+            _stands_still(scene, draw.choice(scene.cluster.machines), 1500 * draw.random())
+        )
     if scene.brief:
         for client in scene.brief_clients:
             client.kill()
@@ -287,6 +310,12 @@ async def make_brief_again(scene: Scene, draw: random.Random) -> None:
     topic = CreatableTopic(name=BRIEF, num_partitions=count, replication_factor=replicas, configs=[row])
     await scene.once(CreateTopicsRequest(topics=[topic]), 5, ErrorCode.TOPIC_ALREADY_EXISTS)
     _use_brief(scene, draw, count)
+
+
+async def _stands_still(scene: Scene, machine: Machine, duration_ms: float) -> None:
+    machine.pause()
+    await scene.cluster.world.sleep_ms(duration_ms)
+    machine.resume()
 
 
 def _use_brief(scene: Scene, draw: random.Random, count: int) -> None:

@@ -127,6 +127,13 @@ class Network:
             transport.reset_arrives()
         return len(chosen)
 
+    def reset_between(self, one: str, other: str) -> None:
+        """Reset all connections of two hosts."""
+        for transport in list(self._transports):
+            if not transport.ended and (transport.address[0], transport.peer.address[0]) == (one, other):
+                transport.peer.reset_arrives()
+                transport.reset_arrives()
+
     def half_open(self, share: float) -> int:
         """Of this share of all connections one end, drawn from the seed, is forgotten; how many."""
         pairs = [each for each in self._transports if not each.ended and each.address < each.peer.address]

@@ -18,6 +18,7 @@ _PRODUCER_BEGINS = 43
 _ATTRIBUTES = struct.Struct(">h")
 _ATTRIBUTES_BEGIN = 21
 _CONTROL = 0x20
+_TRANSACTIONAL = 0x10
 _COORDINATOR_EPOCH = struct.Struct(">i")
 
 
@@ -29,6 +30,7 @@ class _Known(NamedTuple):
     """-1: a marker."""
     coordinator_epoch: int
     """-1: not a marker."""
+    transactional: bool
 
 
 class ProducerOrder:
@@ -50,17 +52,48 @@ class ProducerOrder:
         if producer_id < 0:
             return ""
         base_offset = int.from_bytes(content[start : start + 8], "big")
-        is_control = _ATTRIBUTES.unpack_from(content, start + _ATTRIBUTES_BEGIN)[0] & _CONTROL
+        attributes = _ATTRIBUTES.unpack_from(content, start + _ATTRIBUTES_BEGIN)[0]
+        is_control = attributes & _CONTROL
         coordinator_epoch = -1
         if is_control:  # one record, without headers: its value ends with the coordinator epoch
             end = start + 12 + int.from_bytes(content[start + 8 : start + 12], "big")
             coordinator_epoch = _COORDINATOR_EPOCH.unpack_from(content, end - 5)[0]
         before = [each for each in self._known.get(producer_id, ()) if each.next_offset > start_offset]
         next_sequence = -1 if is_control else (sequence + count) & 0x7FFFFFFF
-        made = _Known(base_offset, next_offset, epoch, next_sequence, coordinator_epoch)
+        transactional = bool(attributes & _TRANSACTIONAL)
+        made = _Known(base_offset, next_offset, epoch, next_sequence, coordinator_epoch, transactional)
         self._ids[base_offset] = producer_id
         self._known.setdefault(producer_id, []).append(made)
         return _fault(producer_id, before, made, sequence)
+
+    def open_at(self, producer_id: int, end_offset: int) -> tuple[int, int] | None:
+        """Below this offset the log has the producer's transaction open: its first offset and epoch."""
+        found = None
+        for each in reversed(self._known.get(producer_id, ())):
+            if each.base_offset >= end_offset:
+                continue
+            if each.coordinator_epoch >= 0:
+                break
+            if each.transactional:
+                found = each.base_offset, each.epoch
+        return found
+
+    def first_unstable(self, end_offset: int) -> int | None:
+        """The first offset of a transaction without a marker below this offset."""
+        found = [self.open_at(producer_id, end_offset) for producer_id in self._known]
+        return min((each[0] for each in found if each is not None), default=None)
+
+    def last(self, start_offset: int) -> list[tuple[int, int, int]]:
+        """Of each producer that has something from this offset on: id, epoch, and last sequence number (-1:
+        a marker came last).
+        """
+        found = []
+        for producer_id, known in self._known.items():
+            if known and known[-1].next_offset > start_offset:
+                last = known[-1]
+                sequence = -1 if last.next_sequence < 0 else (last.next_sequence - 1) & 0x7FFFFFFF
+                found.append((producer_id, last.epoch, sequence))
+        return found
 
 
 def _fault(producer_id: int, before: list[_Known], made: _Known, sequence: int) -> str:

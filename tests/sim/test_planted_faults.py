@@ -15,7 +15,12 @@ from planting import planted_source, source_of
 
 HERE = Path(__file__).parent
 DOCS = HERE.parent.parent / "docs" / "testing.md"
-CHEAP = ("same-leader-epoch", "early-high-watermark")
+CHEAP = (
+    "same-leader-epoch",
+    "early-high-watermark",
+    "follower-without-producers",
+    "marker-answered-at-append",
+)
 FAULTS_MIN = 20
 
 

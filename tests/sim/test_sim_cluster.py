@@ -9,17 +9,17 @@ from sim_cluster_faults import ALL, DISKS, Misfortune, power_cut
 from sim_cluster_random import replicated
 
 
-@pytest.mark.seeds(160)
+@pytest.mark.seeds(110)
 def test_what_was_acknowledged_survives_random_faults(seed: int) -> None:
     replicated(seed)
 
 
-@pytest.mark.seeds(60)
+@pytest.mark.seeds(40)
 def test_what_was_acknowledged_survives_power_cuts(seed: int) -> None:
     replicated(seed, (power_cut, power_cut, *ALL))
 
 
-@pytest.mark.seeds(40)
+@pytest.mark.seeds(28)
 def test_what_was_acknowledged_survives_failing_disks(seed: int) -> None:
     replicated(seed, (*DISKS, *DISKS, *ALL))
 
