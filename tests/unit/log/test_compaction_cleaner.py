@@ -269,6 +269,14 @@ def test_a_log_that_cannot_be_cleaned_is_left_alone_for_a_while_and_named() -> N
     assert log.log_end_offset == 40
 
 
+def test_a_batch_that_compaction_cannot_read_is_known_by_its_offset() -> None:
+    storage = Storage()
+    log = storage.log()
+    storage.look()
+    storage.worker.finish(Uncleanable("the batch with offset 7 cannot be read: no zstd", 7))
+    assert log.unreadable == {7: "the batch with offset 7 cannot be read: no zstd"}
+
+
 def test_a_worker_that_died_is_counted() -> None:
     storage = Storage()
     storage.log()

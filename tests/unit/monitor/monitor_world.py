@@ -49,6 +49,7 @@ class FakeLog:
     log_end_offset: int = 0
     offline_cause: str = ""
     damage: tuple[int, str] | None = None
+    unreadable: dict[int, str] = field(default_factory=dict)
     size_bytes: int = 0
     segments: tuple[int, ...] = (0,)
     settings: FakeSettings = field(default_factory=FakeSettings)

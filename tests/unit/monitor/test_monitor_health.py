@@ -18,7 +18,7 @@ from monitor_world import (
 from moldau.broker.metadata.image import NO_LEADER, PartitionState
 from moldau.broker.metadata.view import Behind
 from moldau.broker.monitor import probes
-from moldau.broker.monitor.conditions import CONDITIONS
+from moldau.broker.monitor.conditions import CONDITIONS, Severity
 from moldau.broker.monitor.health import Phase
 from moldau.broker.monitor.loop_lag import LoopLag
 from moldau.broker.monitor.process import ProcessFacts, read
@@ -141,6 +141,14 @@ def test_a_partition_whose_file_is_damaged_is_named_with_the_place(world: World)
     (cause,) = world.health.verdict().causes
     assert cause.name == "partitions-damaged"
     assert cause.message == "cannot be read: b-1 from offset 42 (00.log is damaged at position 7)"
+
+
+def test_batches_that_no_consumer_can_read_are_named_with_their_offsets(world: World) -> None:
+    world.replicas.all = [FakePartition("a", 0), FakePartition("b", 1)]
+    world.replicas.all[1].log.unreadable = {42: "no zstd"}
+    (cause,) = world.health.verdict().causes
+    assert (cause.name, cause.severity) == ("batches-unreadable", Severity.WARN)
+    assert cause.message == "no consumer can read: b-1 at offset 42 (no zstd)"
 
 
 def test_partitions_here_that_are_offline_or_under_min_isr(world: World) -> None:

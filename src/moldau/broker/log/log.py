@@ -23,7 +23,7 @@ Not here: the high watermark (replication/), opening and recovery (recovery/reco
 """
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from moldau.broker.log.appending.append_result import Appended, AppendResult, Deferred, Refused, Repeated
 from moldau.broker.log.appending.follower_append import FollowerAppend, FollowerAppended
@@ -294,6 +294,15 @@ class Log:
             logger.error("%s-%d cannot be read at offset %d: %s", self.topic, self.partition, offset, text)
         self.damage = (offset, text)
 
+    @property
+    def unreadable(self) -> Mapping[int, str]:
+        """Batches as they were written that no consumer can read, by base offset, with the reason: those
+        that were met, and are not below the log's start."""
+        if not self.reader.unreadable:
+            return self.reader.unreadable
+        start_offset = self.log_start_offset
+        return {at: why for at, why in self.reader.unreadable.items() if at >= start_offset}
+
     # -- searching ---------------------------------------------------------------------------------
 
     def offset_for_timestamp(self, timestamp_ms: int, end_offset: int) -> TimestampSearch:
@@ -371,6 +380,7 @@ class Log:
     def _truncation(self) -> Truncation:
         self.damage = None  # if it is still there, it will be met again
         self._damage_told = None
+        self.reader.forget_unreadable()
         return Truncation(self._files, self.reader, self.writer, self._flusher, self.epochs, self.producers)
 
     # -- cutting the beginning ---------------------------------------------------------------------

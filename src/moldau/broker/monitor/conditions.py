@@ -121,6 +121,15 @@ CONDITIONS: dict[str, Kind] = {
         "folder away, and start it: the log is fetched again. Where there is none, consumers must be set "
         "behind the damage. Look at the disk.",
     ),
+    "batches-unreadable": Kind(
+        _WARN,
+        "The records of a batch cannot be read, though it is as it was written (by an earlier version, a "
+        "mirror, or with moldau.records.check=false): every consumer stands still there. Compaction or a "
+        "search by time has met it; a fetch does not look into batches.",
+        "`moldau dump-log` shows the batch. Set consumers behind it: `moldau groups reset-offsets GROUP "
+        "--topic TOPIC:PARTITION --to-offset OFFSET --execute`. Retention or `kafka-delete-records` removes "
+        "it.",
+    ),
     "internal-topics-missing": Kind(
         _FAIL,
         "__consumer_offsets or __transaction_state could not be created: consumer groups or transactions do "

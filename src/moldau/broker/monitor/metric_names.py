@@ -236,6 +236,7 @@ MOLDAU = {
     ),
     "moldau_fsync_last_seconds": _gauge("How long the last such fsync took."),
     "moldau_appends_waiting": _gauge("Written batches that wait to be committed."),
+    "moldau_unreadable_batches": _gauge("Batches here that no consumer can read, as far as they were met."),
     "moldau_disk_free_bytes": _gauge("Free bytes of the disk under a data directory."),
     "moldau_disk_size_bytes": _gauge("Size of the disk under a data directory."),
     "moldau_log_dir_full": _gauge(

@@ -123,10 +123,11 @@ def held(replicas: ReplicasSource, node_id: int) -> Iterator[str]:
 
 
 def _counts(partitions: list[PartitionSource], node_id: int) -> Iterator[str]:
-    led = offline = under_min = at_min = waiting = 0
+    led = offline = under_min = at_min = waiting = unreadable = 0
     for number, partition in enumerate(partitions):
         offline += not partition.online
         waiting += partition.waiting_count
+        unreadable += len(partition.log.unreadable)
         if partition.leader == node_id:
             margin = len(partition.isr) - partition.min_in_sync
             led += 1
@@ -143,3 +144,4 @@ def _counts(partitions: list[PartitionSource], node_id: int) -> Iterator[str]:
     }
     yield "".join([single(f"kafka_server_replicamanager_{name}", value) for name, value in figures.items()])
     yield single("moldau_appends_waiting", waiting)
+    yield single("moldau_unreadable_batches", unreadable)

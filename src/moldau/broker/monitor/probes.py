@@ -221,8 +221,8 @@ def client_state(part: Callable[[], ClientStateSource | None]) -> Probe:
 
 
 def partitions(part: Callable[[], ReplicasSource | None], node_id: int) -> Probe:
-    """partitions-unopened, partitions-damaged, offline-partitions and under-min-isr, of the partitions here;
-    at-min-isr, of those that this broker leads.
+    """partitions-unopened, partitions-damaged, batches-unreadable, offline-partitions and under-min-isr, of
+    the partitions here; at-min-isr, of those that this broker leads.
     """
 
     def probe() -> Found:
@@ -231,6 +231,7 @@ def partitions(part: Callable[[], ReplicasSource | None], node_id: int) -> Probe
             return
         unopened = [f"{name} ({cause})" for name, cause in sorted(here.unopened.items())]
         damaged: list[str] = []
+        unreadable: list[str] = []
         closed: list[str] = []
         under: list[str] = []
         at_min: list[str] = []
@@ -243,6 +244,10 @@ def partitions(part: Callable[[], ReplicasSource | None], node_id: int) -> Probe
                 damaged.append(
                     f"{each.topic}-{each.index} from offset {each.log.damage[0]} ({each.log.damage[1]})"
                 )
+            unreadable += [
+                f"{each.topic}-{each.index} at offset {at} ({why})"
+                for at, why in sorted(each.log.unreadable.items())
+            ]
             in_sync_count = len(each.isr)
             if in_sync_count < len(each.replicas):
                 if in_sync_count < each.min_in_sync:
@@ -253,6 +258,8 @@ def partitions(part: Callable[[], ReplicasSource | None], node_id: int) -> Probe
             yield condition("partitions-unopened", f"could not be opened or created: {_some(unopened)}")
         if damaged:
             yield condition("partitions-damaged", f"cannot be read: {_some(damaged)}")
+        if unreadable:
+            yield condition("batches-unreadable", f"no consumer can read: {_some(unreadable)}")
         if closed:
             yield condition("offline-partitions", f"on this broker, offline: {_some(closed)}")
         if under:

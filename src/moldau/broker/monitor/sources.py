@@ -59,6 +59,9 @@ class LogSource(Protocol):
     def damage(self) -> tuple[int, str] | None: ...
 
     @property
+    def unreadable(self) -> Mapping[int, str]: ...
+
+    @property
     def settings(self) -> SegmentsSettings: ...
 
     @property

@@ -355,3 +355,9 @@ def test_every_failure_has_a_kind(error: Exception, kind: type[Exception]) -> No
     again = failure_from_json(failure_to_json(error))
     assert type(again) is kind
     assert kind is not OSError or (again.args == error.args)
+
+
+def test_a_failure_keeps_the_offset_of_the_batch_that_cannot_be_read() -> None:
+    again = failure_from_json(json.loads(json.dumps(failure_to_json(Uncleanable("x", 42)))))
+    assert isinstance(again, Uncleanable)
+    assert (again.offset, str(again)) == (42, "x")

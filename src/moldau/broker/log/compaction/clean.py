@@ -199,4 +199,5 @@ class _Cleaning:
 
 
 def _uncleanable(path: str, batch: Batch, error: CorruptBatch) -> Uncleanable:
-    return Uncleanable(f"{path}: the batch with offset {batch[0][BASE_OFFSET]} cannot be read: {error}")
+    offset = batch[0][BASE_OFFSET]
+    return Uncleanable(f"{path}: the batch with offset {offset} cannot be read: {error}", offset)

@@ -35,7 +35,12 @@ class Cancelled(CleanError):
 
 
 class Uncleanable(CleanError):
-    """A segment is damaged (a wrong crc, a batch cut short): a retry will not help."""
+    """A segment is damaged (a wrong crc, a batch cut short), or the records of the batch at `offset` cannot
+    be read: a retry will not help."""
+
+    def __init__(self, message: str, offset: int | None = None) -> None:
+        super().__init__(message)
+        self.offset = offset
 
 
 class WorkerLost(CleanError):

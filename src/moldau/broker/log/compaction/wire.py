@@ -107,7 +107,7 @@ def failure_to_json(error: Exception) -> dict[str, Any]:
         return {"kind": "lost", "message": "the process that compacts ran out of memory"}
     for kind, failure in _FAILURES.items():
         if type(error) is failure:
-            return {"kind": kind, "message": str(error)}
+            return {"kind": kind, "message": str(error), "offset": getattr(error, "offset", None)}
     return {"kind": "error", "message": f"{type(error).__name__}: {error}"}
 
 
@@ -115,4 +115,6 @@ def failure_from_json(fields: dict[str, Any]) -> Exception:
     """The same as an exception."""
     if fields["kind"] == "disk":
         return OSError(fields["errno"], fields["message"], fields["path"])
+    if fields["kind"] == "uncleanable":
+        return Uncleanable(fields["message"], fields["offset"])
     return _FAILURES[fields["kind"]](fields["message"])

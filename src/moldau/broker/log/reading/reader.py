@@ -14,15 +14,22 @@ begins whose offsets are not below the one that it is remembered for. Not here: 
 (replication/).
 """
 
-from collections.abc import Sequence
+import logging
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import TypeAlias
 
 from moldau.broker.log.appending.header_check import good_part
-from moldau.broker.log.files.segment import CorruptSegment, Segment
+from moldau.broker.log.files.segment import LOG_SUFFIX, CorruptSegment, Segment
 from moldau.broker.log.state.epochs import LeaderEpochs
 from moldau.common.records.batch import HEADER, HEADER_BYTES, LENGTH_OVERHEAD
 
+logger = logging.getLogger(__name__)
+
 CURSORS_MAX = 64
+UNREADABLE_MAX = 16
+"""Of more such batches in one log nothing new is learned."""
+_NONE_UNREADABLE: Mapping[int, str] = MappingProxyType({})
 LATEST_BYTES_MAX = 4096
 
 Chunk: TypeAlias = bytes | memoryview
@@ -51,6 +58,7 @@ class Reader:
         "read_end",
         "segments",
         "start_offset",
+        "unreadable",
     )
 
     def __init__(
@@ -73,6 +81,8 @@ class Reader:
         self.changes = 0
         """How often segments were truncated, replaced or removed: a paused search must then begin again.
         """
+        self.unreadable: Mapping[int, str] = _NONE_UNREADABLE
+        """By base offset, why no consumer can read the batch: those that were met."""
         self._cursors: dict[int, tuple[Segment, int]] | None = None
 
     def read(self, offset: int, max_bytes: int, *, end_offset: int, min_one_batch: bool = True) -> Chunk:
@@ -123,6 +133,20 @@ class Reader:
         elif len(cursors) >= CURSORS_MAX and offset not in cursors:
             del cursors[next(iter(cursors))]
         cursors[offset] = (segment, position)
+
+    def note_unreadable(self, offset: int, reason: str) -> None:
+        """The batch at this base offset is as it was written, and no consumer can read its records: for
+        health, and the log, once.
+        """
+        if offset in self.unreadable or len(self.unreadable) >= UNREADABLE_MAX:
+            return
+        self.unreadable = {**self.unreadable, offset: reason}
+        path = self.segments[self.segment_index(offset)].path(LOG_SUFFIX)
+        logger.warning("%s: no consumer can read the batch at offset %d: %s", path, offset, reason)
+
+    def forget_unreadable(self) -> None:
+        """The log is truncated: what is still there will be met again."""
+        self.unreadable = _NONE_UNREADABLE
 
     def forget(self) -> None:
         """The log was truncated or segments replaced: drop remembered positions."""

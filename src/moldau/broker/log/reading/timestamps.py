@@ -35,9 +35,11 @@ class TimestampAndOffset(NamedTuple):
 
 
 class Unreadable(NamedTuple):
-    """Sent back for a batch whose records cannot be read."""
+    """Sent back for a batch whose records cannot be read: by nobody, or (`by_all` false) not within the
+    memory that a search may take."""
 
     reason: str
+    by_all: bool = True
 
 
 class LogChanged(Exception):
@@ -66,7 +68,7 @@ def look_into(search: RecordSearch, budget: UnpackBudget) -> Found:
     try:
         return search.run(budget)
     except (CorruptBatch, UnpacksToMore) as error:
-        return Unreadable(str(error))
+        return Unreadable(str(error), isinstance(error, CorruptBatch))
 
 
 def look_into_if_likely(search: RecordSearch, budget: UnpackBudget) -> Found:
@@ -74,7 +76,7 @@ def look_into_if_likely(search: RecordSearch, budget: UnpackBudget) -> Found:
     try:
         return search.run_likely(budget)
     except (CorruptBatch, UnpacksToMore) as error:
-        return Unreadable(str(error))
+        return Unreadable(str(error), isinstance(error, CorruptBatch))
 
 
 def look_into_if_short(search: RecordSearch, budget: UnpackBudget) -> Found:
@@ -121,6 +123,8 @@ def _first_in_segment(
         if isinstance(found, Unreadable):
             # A batch that its producer built wrongly, or beyond all bounds, must not make a search fail: the
             # batch's own beginning is the answer, and no record is missed by it.
+            if found.by_all:
+                reader.note_unreadable(place.base_offset, found.reason)
             offset = max(place.base_offset, start_offset)
             return TimestampAndOffset(place.max_timestamp_ms, offset, place.leader_epoch)
         if found is not None and found[1] < end_offset:
