@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from moldau.client.acls import AclRow
+from moldau.client.admin import acls, configs, groups, reassignments, topics
+from moldau.client.admin.problem import KafkaProblem
 from moldau.common.protocol.errors import ErrorCode
 from moldau.common.protocol.operations import Operation
-from moldau.services.rest.kafka.admin import acls, configs, groups, reassignments, topics
-from moldau.services.rest.kafka.admin.access import KafkaAdmin
-from moldau.services.rest.kafka.problem import KafkaProblem
+from moldau.services.rest.kafka.admin_threads import KafkaAdmin
 from moldau.testing import Broker
 
 pytestmark = pytest.mark.client

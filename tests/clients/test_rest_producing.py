@@ -6,8 +6,8 @@ from collections.abc import Awaitable, Callable, Iterator
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
+from moldau.client.admin.problem import KafkaProblem
 from moldau.common.protocol.errors import ErrorCode
-from moldau.services.rest.kafka.problem import KafkaProblem
 from moldau.services.rest.kafka.producing import Delivered, OutgoingRecord, Producers
 from moldau.testing import Broker
 

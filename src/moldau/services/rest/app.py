@@ -27,7 +27,7 @@ from moldau.services.http.rights import Rights
 from moldau.services.http.server import HttpServer
 from moldau.services.rest.byte_budget import ByteBudget
 from moldau.services.rest.cluster_probe import ClusterProbe
-from moldau.services.rest.kafka.admin.access import KafkaAdmin
+from moldau.services.rest.kafka.admin_threads import KafkaAdmin
 from moldau.services.rest.kafka.producing import Producers
 from moldau.services.rest.kafka.reading import Readers
 from moldau.services.rest.openapi.pages import page_routes

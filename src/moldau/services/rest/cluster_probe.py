@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 
+from moldau.client.admin.problem import KafkaProblem
+from moldau.client.admin.topics import describe_cluster
 from moldau.services.http.application import Health
-from moldau.services.rest.kafka.admin.access import KafkaAdmin
-from moldau.services.rest.kafka.admin.topics import describe_cluster
-from moldau.services.rest.kafka.problem import KafkaProblem
+from moldau.services.rest.kafka.admin_threads import KafkaAdmin
 
 log = logging.getLogger("moldau.rest")
 

@@ -2,8 +2,8 @@
 
 from confluent_kafka import KafkaError, KafkaException
 
+from moldau.client.admin.problem import KafkaProblem
 from moldau.common.protocol.errors import ErrorCode
-from moldau.services.rest.kafka.problem import KafkaProblem
 
 _OWN = {
     KafkaError._UNKNOWN_TOPIC: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,

@@ -16,9 +16,9 @@ from time import monotonic
 from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka.admin import TopicMetadata
 
+from moldau.client.admin.problem import KafkaProblem
 from moldau.common.protocol.errors import ErrorCode
 from moldau.services.rest.kafka.librdkafka_errors import problem_in, problem_of
-from moldau.services.rest.kafka.problem import KafkaProblem
 
 _THREADS = 4
 _WAITING_MAX = 1_000

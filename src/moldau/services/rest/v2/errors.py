@@ -6,9 +6,9 @@ again. (Confluent's older documentation has 1 and 2 there.)
 
 from http import HTTPStatus
 
+from moldau.client.admin.problem import KafkaProblem
 from moldau.common.protocol.errors import ErrorCode
 from moldau.services.http.problems import HttpProblem
-from moldau.services.rest.kafka.problem import KafkaProblem
 
 BAD_REQUEST = 40002
 NOT_AUTHENTICATED = 40101

@@ -7,13 +7,13 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
+from moldau.client.admin.configs import TOPIC, describe_configs
+from moldau.client.admin.topics import Partition, Topic, describe_cluster, describe_topics
 from moldau.client.cluster import Cluster
 from moldau.services.http.answers import json_answer
 from moldau.services.http.application import path_value, principal_of
 from moldau.services.http.problems import plain_problem
 from moldau.services.http.rights import Kind, Operation
-from moldau.services.rest.kafka.admin.configs import TOPIC, describe_configs
-from moldau.services.rest.kafka.admin.topics import Partition, Topic, describe_cluster, describe_topics
 from moldau.services.rest.v2.errors import partition_not_found
 from moldau.services.rest.v2.service import V2Service
 

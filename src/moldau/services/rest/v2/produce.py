@@ -14,6 +14,7 @@ import orjson
 from starlette.requests import Request
 from starlette.responses import Response
 
+from moldau.client.admin.problem import KafkaProblem
 from moldau.services.http.answers import bytes_answer, media_type
 from moldau.services.http.application import path_value
 from moldau.services.http.bodies import parsed_bytes, read_bytes
@@ -21,7 +22,6 @@ from moldau.services.http.context import context_of
 from moldau.services.http.problems import HttpProblem
 from moldau.services.http.rights import Kind, Operation
 from moldau.services.rest.embedded import BadData, Format, to_bytes
-from moldau.services.rest.kafka.problem import KafkaProblem
 from moldau.services.rest.kafka.producing import Record
 from moldau.services.rest.schema_choice import SchemaChoice, SchemaCoder
 from moldau.services.rest.v2 import fields

@@ -11,9 +11,9 @@ from typing import Any
 from starlette.responses import Response
 
 from moldau.client.acls import AclRow
+from moldau.client.admin.acls import create_acls, delete_acls, find_acls
 from moldau.common.protocol.operations import Operation, PatternType, Permission, ResourceType
 from moldau.services.http.problems import HttpProblem
-from moldau.services.rest.kafka.admin.acls import create_acls, delete_acls, find_acls
 from moldau.services.rest.v3 import fields
 from moldau.services.rest.v3.call import Call
 from moldau.services.rest.v3.errors import BAD_REQUEST

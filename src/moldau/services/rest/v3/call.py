@@ -11,12 +11,12 @@ import orjson
 from starlette.requests import Request
 from starlette.responses import Response
 
+from moldau.client.admin.problem import KafkaProblem
 from moldau.client.cluster import Cluster
 from moldau.common.core.compact_json import compact_json
 from moldau.services.http.answers import bytes_answer, json_answer, media_type
 from moldau.services.http.bodies import parse_held, read_bytes
 from moldau.services.http.problems import HttpProblem
-from moldau.services.rest.kafka.problem import KafkaProblem
 from moldau.services.rest.v3.errors import INVALID_PAYLOAD, http_problem, not_found
 from moldau.services.rest.v3.resources import Links, collection
 

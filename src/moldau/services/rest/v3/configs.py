@@ -13,8 +13,7 @@ from typing import Any
 
 from starlette.responses import Response
 
-from moldau.services.http.problems import HttpProblem
-from moldau.services.rest.kafka.admin.configs import (
+from moldau.client.admin.configs import (
     ALL_BROKERS,
     BROKER,
     TOPIC,
@@ -23,7 +22,8 @@ from moldau.services.rest.kafka.admin.configs import (
     alter_configs,
     describe_configs,
 )
-from moldau.services.rest.kafka.admin.topics import create_topic, describe_cluster, describe_topics
+from moldau.client.admin.topics import create_topic, describe_cluster, describe_topics
+from moldau.services.http.problems import HttpProblem
 from moldau.services.rest.v3 import fields
 from moldau.services.rest.v3.call import Call
 from moldau.services.rest.v3.errors import http_problem, not_found

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from moldau.client.admin.problem import KafkaProblem
 from moldau.common.protocol.errors import ErrorCode
 from moldau.services.http.problems import HttpProblem
-from moldau.services.rest.kafka.problem import KafkaProblem
 
 BAD_REQUEST = 40002
 AUTHENTICATION_FAILED = 40101

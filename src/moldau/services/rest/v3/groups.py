@@ -8,7 +8,7 @@ from typing import Any
 
 from starlette.responses import Response
 
-from moldau.services.rest.kafka.admin.groups import Group, Member, describe_all_groups, describe_group
+from moldau.client.admin.groups import Group, Member, describe_all_groups, describe_group
 from moldau.services.rest.v3.call import Call
 from moldau.services.rest.v3.errors import not_found
 from moldau.services.rest.v3.operations import Right, operation
@@ -61,7 +61,8 @@ async def get_group(call: Call) -> Response:
 async def list_consumers(call: Call) -> Response:
     group = await _group(call)
     url = call.links.url(*_base(call), "consumers")
-    return await call.answer_list("KafkaConsumerList", url, group.members, partial(_consumer_data, call))
+    members = sorted(group.members, key=lambda each: each.member_id)
+    return await call.answer_list("KafkaConsumerList", url, members, partial(_consumer_data, call))
 
 
 @operation(
@@ -144,7 +145,7 @@ def _group_data(call: Call, group: Group) -> dict[str, Any]:
             "state": state_name(group.state),
             "type": group.type,
             "is_mixed_consumer_group": group.is_mixed,
-            "coordinator": links.related("clusters", call.cluster_id, "brokers", group.coordinator_id),
+            "coordinator": links.related("clusters", call.cluster_id, "brokers", group.coordinator.broker_id),
             "consumers": links.related(*base, "consumers"),
             "lag_summary": links.related(*base, "lag-summary"),
         },

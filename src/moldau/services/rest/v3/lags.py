@@ -7,7 +7,7 @@ from typing import Any
 
 from starlette.responses import Response
 
-from moldau.services.rest.kafka.admin.groups import Lag, lags_of
+from moldau.client.admin.groups import Lag, lags_of
 from moldau.services.rest.v3.call import Call
 from moldau.services.rest.v3.errors import not_found
 from moldau.services.rest.v3.operations import Right, operation

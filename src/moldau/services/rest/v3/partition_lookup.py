@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from functools import partial
 
+from moldau.client.admin.topics import Partition, Topic, describe_topics
 from moldau.services.http.problems import HttpProblem
-from moldau.services.rest.kafka.admin.topics import Partition, Topic, describe_topics
 from moldau.services.rest.v3.call import Call
 from moldau.services.rest.v3.errors import PARTITION_NOT_FOUND
 

@@ -7,9 +7,9 @@ from typing import Any
 
 from starlette.responses import Response
 
+from moldau.client.admin.reassignments import Reassignment, find_reassignments
+from moldau.client.admin.topics import NO_LEADER, Partition
 from moldau.services.http.problems import HttpProblem
-from moldau.services.rest.kafka.admin.reassignments import Reassignment, find_reassignments
-from moldau.services.rest.kafka.admin.topics import NO_LEADER, Partition
 from moldau.services.rest.v3.call import Call
 from moldau.services.rest.v3.errors import not_found
 from moldau.services.rest.v3.operations import Query, Right, operation

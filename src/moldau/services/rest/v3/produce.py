@@ -23,12 +23,12 @@ from typing import Any
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from moldau.client.admin.problem import KafkaProblem
 from moldau.common.core.compact_json import compact_json
 from moldau.services.http.answers import NOT_COMPRESSED
 from moldau.services.http.bodies import parse_shallow_json, pieces
 from moldau.services.http.context import context_of
 from moldau.services.http.problems import HttpProblem
-from moldau.services.rest.kafka.problem import KafkaProblem
 from moldau.services.rest.kafka.producing import Outcome, OutgoingRecord
 from moldau.services.rest.v3.call import Call
 from moldau.services.rest.v3.errors import INVALID_PAYLOAD, http_problem

@@ -10,8 +10,8 @@ from typing import Any
 
 from starlette.responses import Response
 
+from moldau.client.admin.problem import KafkaProblem
 from moldau.services.http.problems import HttpProblem
-from moldau.services.rest.kafka.problem import KafkaProblem
 from moldau.services.rest.kafka.producing import Outcome
 from moldau.services.rest.v3 import fields
 from moldau.services.rest.v3.call import Call

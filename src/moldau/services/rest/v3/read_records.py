@@ -22,11 +22,11 @@ import orjson
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from moldau.client.admin.problem import KafkaProblem
 from moldau.services.http.answers import NOT_COMPRESSED, bytes_answer
 from moldau.services.http.context import context_of
 from moldau.services.http.media_types import choose
 from moldau.services.http.problems import HttpProblem, plain_problem
-from moldau.services.rest.kafka.problem import KafkaProblem
 from moldau.services.rest.kafka.reading import Reader, ReadRecord, TooManyReaders
 from moldau.services.rest.v3.call import Call
 from moldau.services.rest.v3.errors import PARTITION_NOT_FOUND, http_problem

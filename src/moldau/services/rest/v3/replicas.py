@@ -6,7 +6,7 @@ from typing import Any
 
 from starlette.responses import Response
 
-from moldau.services.rest.kafka.admin.topics import Partition
+from moldau.client.admin.topics import Partition
 from moldau.services.rest.v3.call import Call
 from moldau.services.rest.v3.errors import not_found
 from moldau.services.rest.v3.operations import Right, operation

@@ -13,6 +13,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from moldau.client.admin.problem import KafkaProblem
+from moldau.client.admin.topics import describe_cluster
 from moldau.services.http.application import path_value
 from moldau.services.http.context import context_of
 from moldau.services.http.destructive import check_delete
@@ -20,8 +22,6 @@ from moldau.services.http.media_types import essence
 from moldau.services.http.problems import HttpProblem, plain_problem
 from moldau.services.http.rights import Kind, Rights
 from moldau.services.http.rights import Operation as Act
-from moldau.services.rest.kafka.admin.topics import describe_cluster
-from moldau.services.rest.kafka.problem import KafkaProblem
 from moldau.services.rest.request_limits import ProduceLimits, RequestLimits, ServedOperations
 from moldau.services.rest.settings import RestSettings
 from moldau.services.rest.v3.call import Call
@@ -31,7 +31,7 @@ from moldau.services.rest.v3.resource_names import resource_name
 from moldau.services.rest.v3.resources import Links
 
 if TYPE_CHECKING:
-    from moldau.services.rest.kafka.admin.access import KafkaAdmin
+    from moldau.services.rest.kafka.admin_threads import KafkaAdmin
     from moldau.services.rest.kafka.producing import Producers
     from moldau.services.rest.kafka.reading import Readers
     from moldau.services.rest.schema_choice import Schemas

@@ -8,9 +8,7 @@ from typing import Any
 
 from starlette.responses import Response
 
-from moldau.common.protocol.operations import Operation as AclOperation
-from moldau.services.http.problems import HttpProblem
-from moldau.services.rest.kafka.admin.topics import (
+from moldau.client.admin.topics import (
     BROKER_DEFAULT,
     Topic,
     add_partitions,
@@ -18,6 +16,8 @@ from moldau.services.rest.kafka.admin.topics import (
     delete_topic,
     describe_topics,
 )
+from moldau.common.protocol.operations import Operation as AclOperation
+from moldau.services.http.problems import HttpProblem
 from moldau.services.rest.v3 import fields
 from moldau.services.rest.v3.call import Call
 from moldau.services.rest.v3.operations import Query, Right, operation

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from moldau.client.admin.configs import SOURCES, Config
+from moldau.client.admin.problem import KafkaProblem, check
+from moldau.client.admin.routing import ask_controller, metadata
 from moldau.client.cluster import Cluster
 from moldau.common.protocol.errors import ErrorCode
 from moldau.common.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
@@ -15,10 +18,6 @@ from moldau.common.protocol.messages.create_topics import (
     CreateTopicsRequest,
 )
 from moldau.common.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from moldau.common.protocol.messages.metadata import MetadataRequestTopic
-from moldau.services.rest.kafka.admin.asking import ask_controller, refresh
-from moldau.services.rest.kafka.admin.configs import SOURCES, Config
-from moldau.services.rest.kafka.problem import KafkaProblem, check
 
 BROKER_DEFAULT = -1
 NO_LEADER = -1
@@ -68,7 +67,7 @@ class Topic(NamedTuple):
 
 def describe_cluster(cluster: Cluster) -> ClusterView:
     """The cluster and its brokers."""
-    answer = refresh(cluster, topics=[])
+    answer = metadata(cluster, [])
     brokers = sorted(Broker(each.node_id, each.host, each.port, each.rack) for each in answer.brokers)
     return ClusterView(answer.cluster_id or "", answer.controller_id, tuple(brokers))
 
@@ -77,15 +76,29 @@ def describe_topics(
     cluster: Cluster, names: Iterable[str] | None = None, *, operations: bool = False
 ) -> list[Topic]:
     """These topics, all for None, by name. KafkaProblem for one that does not exist or may not be seen."""
-    asked = None if names is None else [MetadataRequestTopic(name=name) for name in names]
-    answer = refresh(cluster, topics=asked, operations=operations)
+    answer = metadata(cluster, names, operations=operations)
     found = []
     for each in answer.topics:
-        if asked is None and each.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+        if names is None and each.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             continue  # deleted meanwhile
         check(each.error_code)
         found.append(_topic(each))
     return sorted(found)
+
+
+def leaders(cluster: Cluster, names: Iterable[str]) -> dict[tuple[str, int], int]:
+    """The leader (-1: none) of every partition of these topics, as far as they exist, in order of the
+    partitions.
+    """
+    asked = sorted(set(names))
+    if not asked:
+        return {}
+    return {
+        (topic.name, each.partition_index): each.leader_id
+        for topic in metadata(cluster, asked).topics
+        if not topic.error_code
+        for each in sorted(topic.partitions, key=lambda each: int(each.partition_index))
+    }
 
 
 def _topic(each: Any) -> Topic:
@@ -131,7 +144,7 @@ def create_topic(
         configs=[CreatableTopicConfig(name=each, value=value) for each, value in (configs or {}).items()],
     )
     request = CreateTopicsRequest(topics=[topic], timeout_ms=_TIMEOUT_MS, validate_only=validate_only)
-    answer = ask_controller(cluster, f"create topic {name}", request, lambda got: _code(got.topics))
+    answer = ask_controller(cluster, request, lambda got: _codes(got.topics), f"create topic {name}")
     result = _only(answer.topics, name)
     check(result.error_code, result.error_message)
     return CreatedTopic(
@@ -153,7 +166,7 @@ def add_partitions(cluster: Cluster, name: str, count: int) -> None:
         topics=[CreatePartitionsTopic(name=name, count=count, assignments=None)], timeout_ms=_TIMEOUT_MS
     )
     wanted = f"add partitions to {name}"
-    answer = ask_controller(cluster, wanted, request, lambda got: _code(got.results))
+    answer = ask_controller(cluster, request, lambda got: _codes(got.results), wanted)
     result = _only(answer.results, name)
     check(result.error_code, result.error_message)
 
@@ -163,13 +176,13 @@ def delete_topic(cluster: Cluster, name: str) -> None:
     request = DeleteTopicsRequest(
         topics=[DeleteTopicState(name=name)], topic_names=[name], timeout_ms=_TIMEOUT_MS
     )
-    answer = ask_controller(cluster, f"delete topic {name}", request, lambda got: _code(got.responses))
+    answer = ask_controller(cluster, request, lambda got: _codes(got.responses), f"delete topic {name}")
     result = _only(answer.responses, name)
     check(result.error_code, result.error_message)
 
 
-def _code(results: Sequence[Any]) -> int:
-    return int(results[0].error_code) if results else 0
+def _codes(results: Sequence[Any]) -> list[int]:
+    return [each.error_code for each in results]
 
 
 def _only(results: Sequence[Any], name: str) -> Any:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from moldau.client.acls import AclRow, create_request, delete_request, deleted, describe_request, described
+from moldau.client.admin.problem import check
+from moldau.client.admin.routing import ask_any, ask_controller
 from moldau.client.cluster import Cluster
-from moldau.services.rest.kafka.admin.asking import ask_any, ask_controller
-from moldau.services.rest.kafka.problem import check
 
 
 def find_acls(cluster: Cluster, wanted: AclRow) -> list[AclRow]:
     """The ACLs that match, in order."""
-    answer = ask_any(cluster, "read ACLs", describe_request(wanted))
+    answer = ask_any(cluster, describe_request(wanted), "read ACLs")
     check(answer.error_code, answer.error_message)
     return sorted(described(answer))
 
@@ -20,10 +20,7 @@ def find_acls(cluster: Cluster, wanted: AclRow) -> list[AclRow]:
 def create_acls(cluster: Cluster, acls: Sequence[AclRow]) -> None:
     """Create them; KafkaProblem if one of them failed."""
     answer = ask_controller(
-        cluster,
-        "create ACLs",
-        create_request(acls),
-        lambda got: next((each.error_code for each in got.results if each.error_code), 0),
+        cluster, create_request(acls), lambda got: [each.error_code for each in got.results], "create ACLs"
     )
     for result in answer.results:
         check(result.error_code, result.error_message)
@@ -33,9 +30,9 @@ def delete_acls(cluster: Cluster, wanted: AclRow) -> list[AclRow]:
     """Delete what matches, and return it in order."""
     answer = ask_controller(
         cluster,
-        "delete ACLs",
         delete_request([wanted]),
-        lambda got: got.filter_results[0].error_code if got.filter_results else 0,
+        lambda got: [each.error_code for each in got.filter_results],
+        "delete ACLs",
     )
     gone = []
     for result in answer.filter_results:

@@ -14,10 +14,10 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
+from moldau.client.admin.problem import KafkaProblem
 from moldau.client.cluster import Cluster
 from moldau.client.errors import ClientError, RequestRefused, Retriable, UnknownTopic
 from moldau.common.protocol.errors import ErrorCode
-from moldau.services.rest.kafka.problem import KafkaProblem
 
 ResultT = TypeVar("ResultT")
 
@@ -80,6 +80,8 @@ class KafkaAdmin:
                 self._clusters.append(cluster)
         try:
             return work(cluster)
+        except KafkaProblem:
+            raise
         except RequestRefused as refused:
             raise KafkaProblem(refused.error_code, str(refused)) from None
         except UnknownTopic as unknown:

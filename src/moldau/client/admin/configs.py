@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from moldau.client.admin.problem import KafkaProblem, check
+from moldau.client.admin.routing import ask_any, ask_broker, require_broker
 from moldau.client.cluster import Cluster
 from moldau.common.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from moldau.common.protocol.messages.incremental_alter_configs import (
@@ -12,8 +14,6 @@ from moldau.common.protocol.messages.incremental_alter_configs import (
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
-from moldau.services.rest.kafka.admin.asking import ask_any, ask_broker
-from moldau.services.rest.kafka.problem import KafkaProblem, check
 
 TOPIC, BROKER = 2, 4
 _SET, _DELETE = 0, 1
@@ -132,5 +132,6 @@ def _operations(change: Changes) -> list[AlterableConfig]:
 
 def _ask(cluster: Cluster, broker_id: int | None, wanted: str, request: Any) -> Any:
     if broker_id is None:
-        return ask_any(cluster, wanted, request)
-    return ask_broker(cluster, broker_id, wanted, request)
+        return ask_any(cluster, request, wanted)
+    require_broker(cluster, broker_id)
+    return ask_broker(cluster, broker_id, request, wanted)

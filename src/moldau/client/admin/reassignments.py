@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from moldau.client.admin.problem import check
+from moldau.client.admin.routing import ask_controller
 from moldau.client.cluster import Cluster
 from moldau.common.protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsTopics,
 )
-from moldau.services.rest.kafka.admin.asking import ask_controller
-from moldau.services.rest.kafka.problem import check
 
 
 class Reassignment(NamedTuple):
@@ -33,9 +33,9 @@ def find_reassignments(
     )
     answer = ask_controller(
         cluster,
-        "read the reassignments",
         ListPartitionReassignmentsRequest(topics=topics),
-        lambda got: int(got.error_code),
+        lambda got: [got.error_code],
+        "read the reassignments",
     )
     check(answer.error_code, answer.error_message)
     return sorted(

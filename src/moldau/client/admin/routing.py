@@ -1,0 +1,110 @@
+"""To which broker a request goes, and when it is repeated.
+
+A request that breaks with its connection is sent again, and so is one whose answer says that another broker
+is the controller or coordinator now, or will be soon. `wanted` says in a timeout's text what could not be done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from moldau.client.admin.problem import KafkaProblem
+from moldau.client.cluster import GROUP, Cluster
+from moldau.client.errors import Retriable, error_words
+from moldau.common.protocol.declare import Message
+from moldau.common.protocol.errors import ErrorCode
+from moldau.common.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+
+_AGAIN = frozenset(
+    {
+        ErrorCode.NOT_CONTROLLER,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NOT_COORDINATOR,
+    }
+)
+
+Codes = Callable[[Any], Iterable[int]]
+"""The error codes of a response that decide whether it is asked for again."""
+
+
+def metadata(cluster: Cluster, names: Iterable[str] | None = None, *, operations: bool = False) -> Any:
+    """One Metadata response, of these topics (None: all); the cluster knows its brokers' addresses from then
+    on. `operations`: with what this client may do to each topic.
+    """
+    request = MetadataRequest(
+        topics=None if names is None else [MetadataRequestTopic(name=name) for name in names],
+        allow_auto_topic_creation=False,
+    )
+    if operations:
+        request.include_topic_authorized_operations = True
+
+    def attempt() -> Any:
+        answer = cluster.any_broker().ask(request)
+        cluster.learn(answer)
+        return answer
+
+    return cluster.persist("read the cluster's metadata", attempt)
+
+
+def ask_any(cluster: Cluster, request: Message, wanted: str | None = None, **more: Any) -> Any:
+    """The response of some broker. `more`: as for `Connection.ask`."""
+    return cluster.persist(
+        wanted or f"ask for {_api(request)}", lambda: cluster.any_broker().ask(request, **more)
+    )
+
+
+def ask_broker(
+    cluster: Cluster, broker_id: int, request: Message, wanted: str | None = None, **more: Any
+) -> Any:
+    """The response of one broker, whose address the last metadata named."""
+    return cluster.persist(
+        wanted or f"ask broker {broker_id} for {_api(request)}",
+        lambda: cluster.broker(broker_id).ask(request, **more),
+    )
+
+
+def require_broker(cluster: Cluster, broker_id: int) -> None:
+    """KafkaProblem (BROKER_NOT_AVAILABLE) if the cluster has no such broker."""
+    if broker_id not in {each.node_id for each in metadata(cluster, []).brokers}:
+        raise KafkaProblem(ErrorCode.BROKER_NOT_AVAILABLE, f"There is no broker {broker_id}.")
+
+
+def ask_controller(cluster: Cluster, request: Message, codes: Codes, wanted: str | None = None) -> Any:
+    """The response of the broker that takes changes; asked again while it is no longer that."""
+
+    def attempt() -> Any:
+        controller = metadata(cluster, []).controller_id
+        connection = cluster.broker(controller) if controller >= 0 else cluster.any_broker()
+        return _unless_again(connection.ask(request), codes)
+
+    return cluster.persist(wanted or f"ask the controller for {_api(request)}", attempt)
+
+
+def ask_coordinator(
+    cluster: Cluster, key: str, request: Message, codes: Codes, wanted: str | None = None, kind: int = GROUP
+) -> Any:
+    """The response of the coordinator of a group or (kind TRANSACTION) a transactional id; asked again while
+    it loads or moves.
+    """
+
+    def attempt() -> Any:
+        try:
+            return _unless_again(cluster.coordinator(key, kind).ask(request), codes)
+        except (Retriable, OSError):
+            cluster.forget_coordinator(key, kind)
+            raise
+
+    return cluster.persist(wanted or f"ask the coordinator of {key!r} for {_api(request)}", attempt)
+
+
+def _unless_again(answer: Any, codes: Codes) -> Any:
+    for code in codes(answer):
+        if code in _AGAIN:
+            raise Retriable(error_words(code))
+    return answer
+
+
+def _api(request: Message) -> str:
+    return type(request).__name__.removesuffix("Request")
