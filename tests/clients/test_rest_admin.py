@@ -86,10 +86,10 @@ def test_settings_of_topic_broker_and_all_brokers_are_read_and_changed(admin: Ka
     call(admin, topics.create_topic, name="set", partitions=1)
     change = {"set": {"retention.ms": (True, "1000")}}
     assert call(admin, configs.alter_configs, kind=configs.TOPIC, changes=change, validate_only=True) == {}
-    assert value_of(admin, configs.TOPIC, "set", "retention.ms").source == "DEFAULT_CONFIG"
+    assert value_of(admin, configs.TOPIC, "set", "retention.ms").source.name == "DEFAULT_CONFIG"
     assert call(admin, configs.alter_configs, kind=configs.TOPIC, changes=change) == {}
     found = value_of(admin, configs.TOPIC, "set", "retention.ms")
-    assert (found.value, found.source, found.is_default) == ("1000", "DYNAMIC_TOPIC_CONFIG", False)
+    assert (found.value, found.source.name, found.is_default) == ("1000", "DYNAMIC_TOPIC_CONFIG", False)
     assert found.synonyms[0].value == "1000"
     wrong = {"set": {"retention.ms": (True, "soon")}}
     failed = call(admin, configs.alter_configs, kind=configs.TOPIC, changes=wrong)

@@ -128,7 +128,7 @@ def filter_of(row):
 def held(monkeypatch):
     made = Held()
     monkeypatch.setattr(tool, "reach", lambda servers, settings: made)
-    monkeypatch.setattr(tool, "ask", lambda cluster, request: cluster.ask(request))
+    monkeypatch.setattr(tool, "ask_any", lambda cluster, request: cluster.ask(request))
     return made
 
 

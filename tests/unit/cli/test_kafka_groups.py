@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from moldau.client.admin.groups import Group, Member
+from moldau.client.admin.topics import Broker
 from moldau.tools.kafka.formats.group_descriptions import print_members
 from moldau.tools.kafka.java.java_times import duration_ms, moment_ms
 from moldau.tools.kafka.problems import ToolError
-from moldau.tools.kafka.queries.group_queries import Group, Member
 
 
 @pytest.mark.parametrize(
@@ -52,8 +53,8 @@ def test_what_is_no_duration(text: str) -> None:
 
 
 def test_a_static_members_table_has_a_column_more(capsys: pytest.CaptureFixture[str]) -> None:
-    member = Member("id", "static", "/127.0.0.1", "client", (("t", 0), ("t", 2), ("u", 1)))
-    print_members([Group("g", "Stable", "range", "", (member,))], verbose=True)
+    member = Member("id", "static", "client", "/127.0.0.1", (("t", 0), ("t", 2), ("u", 1)))
+    print_members([Group("g", "Stable", "range", Broker(1, "h", 9092, None), (member,))], verbose=True)
     _, heading, row = capsys.readouterr().out.splitlines()
     assert heading.split()[2] == "GROUP-INSTANCE-ID"
     assert row.split() == ["g", "id", "static", "/127.0.0.1", "client", "3", "-", "t:0,2;u:1", "-", "-"]

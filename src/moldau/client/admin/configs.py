@@ -1,8 +1,9 @@
-"""Settings of topics, of one broker, and of all brokers (whose resource is a broker without a name)."""
+"""Settings of topics, brokers and more kinds; those of all brokers are of a broker without a name."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from enum import IntEnum
 from typing import Any, NamedTuple
 
 from moldau.client.admin.problem import KafkaProblem, check
@@ -15,20 +16,28 @@ from moldau.common.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
 )
 
-TOPIC, BROKER = 2, 4
+TOPIC, BROKER, LOGGER = 2, 4, 8
 _SET, _DELETE = 0, 1
+_RESOURCES_AT_ONCE = 500
 ALL_BROKERS = ""
 
-SOURCES = {
-    1: "DYNAMIC_TOPIC_CONFIG",
-    2: "DYNAMIC_BROKER_CONFIG",
-    3: "DYNAMIC_DEFAULT_BROKER_CONFIG",
-    4: "STATIC_BROKER_CONFIG",
-    5: "DEFAULT_CONFIG",
-    6: "DYNAMIC_BROKER_LOGGER_CONFIG",
-}
-"""Where a value comes from, by the protocol's number and Confluent's name."""
-_DEFAULT = 5
+
+class Source(IntEnum):
+    """Where a value comes from, by the protocol's number and Kafka's name."""
+
+    UNKNOWN = 0
+    DYNAMIC_TOPIC_CONFIG = 1
+    DYNAMIC_BROKER_CONFIG = 2
+    DYNAMIC_DEFAULT_BROKER_CONFIG = 3
+    STATIC_BROKER_CONFIG = 4
+    DEFAULT_CONFIG = 5
+    DYNAMIC_BROKER_LOGGER_CONFIG = 6
+    DYNAMIC_CLIENT_METRICS_CONFIG = 7
+    DYNAMIC_GROUP_CONFIG = 8
+
+    @classmethod
+    def _missing_(cls, value: object) -> Source:
+        return cls.UNKNOWN  # of a newer broker
 
 
 class Synonym(NamedTuple):
@@ -36,7 +45,7 @@ class Synonym(NamedTuple):
 
     name: str
     value: str | None
-    source: str
+    source: Source
 
 
 class Config(NamedTuple):
@@ -44,51 +53,49 @@ class Config(NamedTuple):
 
     name: str
     value: str | None
-    is_default: bool
     is_read_only: bool
     is_sensitive: bool
-    source: str
-    synonyms: tuple[Synonym, ...]
+    source: Source
+    synonyms: tuple[Synonym, ...] = ()
+
+    @property
+    def is_default(self) -> bool:
+        """Whether nobody has set it."""
+        return self.source == Source.DEFAULT_CONFIG
 
 
-def describe_configs(cluster: Cluster, kind: int, names: Sequence[str]) -> dict[str, list[Config]]:
-    """The settings of each resource, by name. Brokers are asked one by one, each for its own."""
-    if kind == BROKER and names != [ALL_BROKERS]:
-        return {name: _described(cluster, kind, [name], int(name))[name] for name in names}
-    return _described(cluster, kind, names, None)
-
-
-def _described(
-    cluster: Cluster, kind: int, names: Sequence[str], broker_id: int | None
+def describe_configs(
+    cluster: Cluster, kind: int, names: Sequence[str], *, synonyms: bool = True
 ) -> dict[str, list[Config]]:
-    request = DescribeConfigsRequest(
-        resources=[
-            DescribeConfigsResource(resource_type=kind, resource_name=name, configuration_keys=None)
-            for name in names
-        ],
-        include_synonyms=True,
-    )
-    answer = _ask(cluster, broker_id, "read settings", request)
+    """The settings of each resource, by its name, in the broker's order. Brokers are asked one by one, each
+    for its own.
+    """
     found = {}
-    for result in answer.results:
-        check(result.error_code, result.error_message)
-        found[result.resource_name] = sorted(_config(each) for each in result.configs)
+    for part, broker_id in _parts(kind, names):
+        request = DescribeConfigsRequest(
+            resources=[
+                DescribeConfigsResource(resource_type=kind, resource_name=name, configuration_keys=None)
+                for name in part
+            ],
+            include_synonyms=synonyms,
+        )
+        for result in _ask(cluster, broker_id, request, "read settings").results:
+            check(result.error_code, result.error_message)
+            found[result.resource_name] = [config_of(each) for each in result.configs]
     return found
 
 
-def _config(each: Any) -> Config:
+def config_of(each: Any) -> Config:
+    """A setting as DescribeConfigs and CreateTopics (without synonyms) answer it."""
     return Config(
         each.name,
         None if each.is_sensitive else each.value,
-        each.config_source == _DEFAULT,
         each.read_only,
         each.is_sensitive,
-        SOURCES.get(each.config_source, "UNKNOWN"),
+        Source(each.config_source),
         tuple(
-            Synonym(
-                other.name, None if each.is_sensitive else other.value, SOURCES.get(other.source, "UNKNOWN")
-            )
-            for other in each.synonyms
+            Synonym(other.name, None if each.is_sensitive else other.value, Source(other.source))
+            for other in getattr(each, "synonyms", ())
         ),
     )
 
@@ -102,23 +109,28 @@ def alter_configs(
 ) -> dict[str, KafkaProblem]:
     """Change settings of resources of one kind; return those that failed, by the resource's name."""
     failed: dict[str, KafkaProblem] = {}
-    if kind == BROKER and ALL_BROKERS not in changes:
-        parts = [({name: change}, int(name)) for name, change in changes.items()]
-    else:
-        parts = [(dict(changes), -1)]
-    for part, broker_id in parts:
+    for part, broker_id in _parts(kind, list(changes)):
         request = IncrementalAlterConfigsRequest(
             resources=[
-                AlterConfigsResource(resource_type=kind, resource_name=name, configs=_operations(change))
-                for name, change in part.items()
+                AlterConfigsResource(
+                    resource_type=kind, resource_name=name, configs=_operations(changes[name])
+                )
+                for name in part
             ],
             validate_only=validate_only,
         )
-        answer = _ask(cluster, broker_id if broker_id >= 0 else None, "change settings", request)
-        for each in answer.responses:
+        for each in _ask(cluster, broker_id, request, "change settings").responses:
             if each.error_code:
                 failed[each.resource_name] = KafkaProblem(each.error_code, each.error_message)
     return failed
+
+
+def _parts(kind: int, names: Sequence[str]) -> list[tuple[Sequence[str], int | None]]:
+    """What goes into a request each, and to which broker (None: any)."""
+    if kind in (BROKER, LOGGER) and ALL_BROKERS not in names:
+        return [([name], int(name)) for name in names]
+    starts = range(0, len(names), _RESOURCES_AT_ONCE)
+    return [(names[start : start + _RESOURCES_AT_ONCE], None) for start in starts]
 
 
 def _operations(change: Changes) -> list[AlterableConfig]:
@@ -130,7 +142,7 @@ def _operations(change: Changes) -> list[AlterableConfig]:
     ]
 
 
-def _ask(cluster: Cluster, broker_id: int | None, wanted: str, request: Any) -> Any:
+def _ask(cluster: Cluster, broker_id: int | None, request: Any, wanted: str) -> Any:
     if broker_id is None:
         return ask_any(cluster, request, wanted)
     require_broker(cluster, broker_id)

@@ -1,7 +1,8 @@
 """To which broker a request goes, and when it is repeated.
 
 A request that breaks with its connection is sent again, and so is one whose answer says that another broker
-is the controller or coordinator now, or will be soon. `wanted` says in a timeout's text what could not be done.
+is the controller or coordinator now, or will be soon. `wanted` is what a timeout says could not be
+done.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from moldau.client.admin.configs import SOURCES, Config
+from moldau.client.admin.configs import Config, config_of
 from moldau.client.admin.problem import KafkaProblem, check
 from moldau.client.admin.routing import ask_controller, metadata
 from moldau.client.cluster import Cluster
@@ -150,14 +150,8 @@ def create_topic(
     return CreatedTopic(
         result.num_partitions,
         result.replication_factor,
-        tuple(sorted(_created_config(each) for each in result.configs or ())),
+        tuple(sorted(config_of(each) for each in result.configs or ())),
     )
-
-
-def _created_config(each: Any) -> Config:
-    source = SOURCES.get(each.config_source, "UNKNOWN")
-    value = None if each.is_sensitive else each.value
-    return Config(each.name, value, source == "DEFAULT_CONFIG", each.read_only, each.is_sensitive, source, ())
 
 
 def add_partitions(cluster: Cluster, name: str, count: int) -> None:

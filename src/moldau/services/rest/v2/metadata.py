@@ -43,7 +43,7 @@ async def get_topic(service: V2Service, request: Request) -> Response:
 
     def ask(cluster: Cluster) -> tuple[Topic, dict[str, str | None]]:
         topic = describe_topics(cluster, [name])[0]
-        configs = describe_configs(cluster, TOPIC, [name])[name]
+        configs = sorted(describe_configs(cluster, TOPIC, [name], synonyms=False)[name])
         return topic, {each.name: each.value for each in configs}
 
     topic, configs = await service.ask(ask)

@@ -269,7 +269,7 @@ def _changes(body: Mapping[str, Any], name: str) -> dict[str, tuple[bool, str | 
 
 async def _settings(call: Call, kind: _Kind, name: str) -> list[Config]:
     found = await call.ask(partial(describe_configs, kind=kind.number, names=[name]))
-    return found.get(name, [])
+    return sorted(found.get(name, []))
 
 
 def _existing(
@@ -330,7 +330,7 @@ def _config_data(call: Call, kind: _Kind, name: str, config: Config) -> dict[str
             "is_default": config.is_default,
             "is_read_only": config.is_read_only,
             "is_sensitive": config.is_sensitive,
-            "source": config.source,
-            "synonyms": [each._asdict() for each in config.synonyms],
+            "source": config.source.name,
+            "synonyms": [{**each._asdict(), "source": each.source.name} for each in config.synonyms],
         },
     )

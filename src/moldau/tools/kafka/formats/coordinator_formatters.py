@@ -14,11 +14,11 @@ import struct
 from collections.abc import Callable
 from typing import Any
 
+from moldau.common.core.ids import uuid_to_text
 from moldau.common.protocol.declare import Message, Struct
 from moldau.common.protocol.messages import coordinator_records as groups
 from moldau.common.protocol.messages import transaction_records as transactions
 from moldau.common.protocol.wire import MalformedMessage
-from moldau.tools.kafka.queries.asking import uuid_text
 
 _PREFIX = struct.Struct(">h")
 OFFSETS: dict[int, tuple[type[Message], type[Message]]] = {
@@ -80,7 +80,7 @@ def _plain(value: Any, version: int, name: str) -> Any:
     if isinstance(value, list | tuple):
         return [_plain(each, version, name) for each in value]
     if isinstance(value, bytes | memoryview):
-        return uuid_text(bytes(value)) if name.endswith("_id") else base64.b64encode(bytes(value)).decode()
+        return uuid_to_text(bytes(value)) if name.endswith("_id") else base64.b64encode(bytes(value)).decode()
     return value
 
 

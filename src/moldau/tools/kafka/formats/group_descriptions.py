@@ -6,7 +6,8 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from moldau.tools.kafka.queries.group_queries import Group, Member, Place, committed, end_offsets
+from moldau.client.admin.groups import Group, Member, Place, committed_offsets, end_offsets
+from moldau.client.admin.topics import Broker
 
 if TYPE_CHECKING:
     from moldau.client.cluster import Cluster
@@ -18,9 +19,9 @@ _REBALANCING = ("PreparingRebalance", "CompletingRebalance", "Assigning", "Recon
 def remark(group: Group) -> None:
     """Say on standard error that a group has no members, or that they are being assigned."""
     if group.state == "Empty":
-        print(f"\nConsumer group '{group.name}' has no active members.", file=sys.stderr)
+        print(f"\nConsumer group '{group.group_id}' has no active members.", file=sys.stderr)
     elif group.state in _REBALANCING:
-        print(f"\nWarning: Consumer group '{group.name}' is rebalancing.", file=sys.stderr)
+        print(f"\nWarning: Consumer group '{group.group_id}' is rebalancing.", file=sys.stderr)
 
 
 def print_offsets(cluster: Cluster, groups: Sequence[Group], *, verbose: bool) -> None:
@@ -38,10 +39,10 @@ def print_offsets(cluster: Cluster, groups: Sequence[Group], *, verbose: bool) -
 
 
 def _offset_rows(cluster: Cluster, group: Group) -> list[list[str]]:
-    offsets = committed(cluster, group.name)
+    offsets = committed_offsets(cluster, group.group_id)
     owners: dict[Place, Member | None] = {}
-    for member in sorted(group.members, key=lambda one: -len(one.assigned)):
-        owners |= dict.fromkeys(member.assigned, member)
+    for member in sorted(group.members, key=lambda one: -len(one.assignment)):
+        owners |= dict.fromkeys(member.assignment, member)
     owners |= dict.fromkeys([place for place in offsets if place not in owners])
     ends = end_offsets(cluster, owners)
     rows = []
@@ -49,7 +50,7 @@ def _offset_rows(cluster: Cluster, group: Group) -> list[list[str]]:
         mine, end = offsets.get(place), ends.get(place)
         rows.append(
             [
-                group.name,
+                group.group_id,
                 place[0],
                 str(place[1]),
                 _shown(None if mine is None else mine.leader_epoch),
@@ -80,15 +81,15 @@ def print_members(groups: Sequence[Group], *, verbose: bool) -> None:
 
 def _member_row(group: Group, member: Member) -> list[str]:
     return [
-        group.name,
+        group.group_id,
         member.member_id,
         member.instance_id or "-",
         member.host,
         member.client_id,
-        str(len(member.assigned)),
+        str(len(member.assignment)),
         _shown(member.epoch),
-        _assignment(member.assigned),
-        _shown(None if member.epoch is None else group.target_epoch),
+        _assignment(member.assignment),
+        _shown(None if member.epoch is None else group.assignment_epoch),
         _assignment(member.target or ()),
     ]
 
@@ -107,10 +108,21 @@ def print_states(groups: Sequence[Group], *, verbose: bool) -> None:
         remark(group)
         heading = ["GROUP", "COORDINATOR (ID)", "ASSIGNMENT-STRATEGY", "STATE", "GROUP-EPOCH"]
         heading += ["TARGET-ASSIGNMENT-EPOCH", "#MEMBERS"]
-        row = [group.name, group.coordinator, group.assignor or "-", group.state, _shown(group.epoch)]
-        row += [_shown(group.target_epoch), str(len(group.members))]
+        row = [
+            group.group_id,
+            _coordinator(group.coordinator),
+            group.assignor or "-",
+            group.state,
+            _shown(group.epoch),
+        ]
+        row += [_shown(group.assignment_epoch), str(len(group.members))]
         widths = [_wide([row], 0), _wide([row], 1, 25), 20, 20, 15, 25, 0]
         _print([heading, row], widths, () if verbose else (4, 5))
+
+
+def _coordinator(broker: Broker) -> str:
+    known = f"  ({broker.broker_id})" if broker.broker_id >= 0 else ""
+    return f"{broker.host}:{broker.port}{known}"
 
 
 def _wide(table: Sequence[Sequence[str]], column: int, minimum: int = _WIDTH) -> int:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from moldau.broker.metadata.acls import Acl
 from moldau.broker.security.acl_filter import AclFilter
-from moldau.client.errors import error_words
+from moldau.client.admin.routing import ask_any
 from moldau.common.core.principals import check_principal
 from moldau.common.protocol.operations import (
     CLUSTER_NAME,
@@ -30,9 +30,8 @@ from moldau.tools.commands.acls import requests
 from moldau.tools.commands.acls.requests import Ask, Refusal
 from moldau.tools.kafka.lines.options import Given, Option, Parser, flag
 from moldau.tools.kafka.problems import CommandLineError, ToolError
-from moldau.tools.kafka.queries.asking import WORDS, ask
-from moldau.tools.kafka.queries.brokers import exception_name
 from moldau.tools.kafka.queries.reaching import client_settings, reach
+from moldau.tools.kafka.queries.refusals import exception_name, words_of
 
 PARSER = Parser(
     "kafka-acls",
@@ -136,7 +135,7 @@ def main(words: Sequence[str]) -> int:
         with reach(servers, settings) as cluster:
 
             def send(request: object) -> object:
-                return ask(cluster, request)  # type: ignore[arg-type]
+                return ask_any(cluster, request)  # type: ignore[arg-type]
 
             if plan is None:
                 _list(send, _named(given, pattern_type), principals)
@@ -148,7 +147,7 @@ def main(words: Sequence[str]) -> int:
         raise _failed(str(problem)) from None
     except Refusal as refused:
         code = refused.error_code
-        why = refused.message or WORDS.get(code) or error_words(code)
+        why = refused.message or words_of(code)
         raise _failed(f"{exception_name(code)}: {why}") from None
     return 0
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from moldau.client.admin.routing import ask_any, ask_broker, metadata
 from moldau.common.protocol.messages.api_versions import ApiVersion, ApiVersionsRequest
 from moldau.common.protocol.messages.describe_cluster import DescribeClusterRequest
 from moldau.tools.kafka.api_names import API_NAMES
 from moldau.tools.kafka.lines.options import Option, Parser
-from moldau.tools.kafka.queries.brokers import ask, ask_any
 from moldau.tools.kafka.queries.reaching import COMMAND_CONFIG, cluster
 
 PARSER = Parser(
@@ -27,10 +27,10 @@ def main(words: Sequence[str]) -> int:
     PARSER.require_all(given)
     with cluster(given) as one:
         described = ask_any(one, DescribeClusterRequest())
-        one.persist("read the cluster's metadata", lambda: one._metadata([]))
+        metadata(one, [])
         software = ApiVersionsRequest(client_software_name="moldau", client_software_version="tool")
         for broker in sorted(described.brokers, key=lambda each: each.broker_id):
-            answer = ask(one, broker.broker_id, software)
+            answer = ask_broker(one, broker.broker_id, software)
             rack = broker.rack or "null"
             fenced = "true" if broker.is_fenced else "false"
             print(

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from moldau.client.admin.routing import ask_any
 from moldau.client.cluster import Cluster
 from moldau.common.protocol.messages.describe_cluster import DescribeClusterRequest
 from moldau.common.protocol.messages.unregister_broker import UnregisterBrokerRequest
 from moldau.tools.kafka.java.properties import read_properties
 from moldau.tools.kafka.lines.subcommands import Subcommands, whole
 from moldau.tools.kafka.problems import FAILED, Ended
-from moldau.tools.kafka.queries.brokers import ask_any, raise_for
 from moldau.tools.kafka.queries.reaching import reach
+from moldau.tools.kafka.queries.refusals import raise_for
 
 CONTROLLERS = 2
 _WIDTHS = (10, 0, 10, 10, 10, 15)

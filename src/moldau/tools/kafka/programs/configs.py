@@ -10,21 +10,26 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
+from moldau.client.admin.configs import (
+    ALL_BROKERS,
+    BROKER,
+    LOGGER,
+    TOPIC,
+    Config,
+    Source,
+    alter_configs,
+    describe_configs,
+)
+from moldau.client.admin.problem import KafkaProblem
+from moldau.client.admin.routing import ask_any, metadata
+from moldau.common.protocol.errors import ErrorCode
 from moldau.tools.kafka.java.properties import read_properties
 from moldau.tools.kafka.lines.options import Given, Option, Parser, flag
 from moldau.tools.kafka.problems import CommandLineError, ToolError
 from moldau.tools.kafka.queries import reaching
-from moldau.tools.kafka.queries.asking import (
-    BROKER,
-    TOPIC,
-    Refused,
-    ask,
-    ask_broker,
-    describe_configs,
-    metadata,
-)
+from moldau.tools.kafka.queries.refusals import told
 
 if TYPE_CHECKING:
     from moldau.client.cluster import Cluster
@@ -37,7 +42,7 @@ KINDS = {
     "ips": 0,
     "client-metrics": 16,
     "groups": 32,
-    "broker-loggers": 8,
+    "broker-loggers": LOGGER,
 }
 SHORT = {
     "topic": "topics",
@@ -55,20 +60,14 @@ DEFAULTS = {
     "broker-defaults": "brokers",
     "ip-defaults": "ips",
 }
-SOURCES = {
-    0: "UNKNOWN",
-    1: "DYNAMIC_TOPIC_CONFIG",
-    2: "DYNAMIC_BROKER_CONFIG",
-    3: "DYNAMIC_DEFAULT_BROKER_CONFIG",
-    4: "STATIC_BROKER_CONFIG",
-    5: "DEFAULT_CONFIG",
-    6: "DYNAMIC_BROKER_LOGGER_CONFIG",
-    7: "DYNAMIC_CLIENT_METRICS_CONFIG",
-    8: "DYNAMIC_GROUP_CONFIG",
+OWN = {
+    TOPIC: Source.DYNAMIC_TOPIC_CONFIG,
+    BROKER: Source.DYNAMIC_BROKER_CONFIG,
+    LOGGER: Source.DYNAMIC_BROKER_LOGGER_CONFIG,
+    16: Source.DYNAMIC_CLIENT_METRICS_CONFIG,
+    32: Source.DYNAMIC_GROUP_CONFIG,
 }
-"""Where a value comes from, by the number in DescribeConfigs."""
-OWN = {TOPIC: (1,), BROKER: (2,), 8: (6,), 16: (7,), 32: (8,)}
-"""The sources of a resource's own values, by the kind of resource."""
+"""The source of a resource's own values, by the kind of resource."""
 
 PARSER = Parser(
     "kafka-configs",
@@ -117,8 +116,8 @@ def main(words: Sequence[str]) -> int:
                 _describe(cluster, entity, everything=given.flag("all"))
             else:
                 _alter(cluster, entity, settings)
-        except Refused as problem:
-            raise _failed(words, str(problem)) from None
+        except KafkaProblem as problem:
+            raise _failed(words, told(problem)) from None
     return 0
 
 
@@ -274,14 +273,14 @@ def _describe(cluster: Cluster, entity: Entity, *, everything: bool) -> None:
     for each in _names(cluster, kind) if name is None else [name]:
         if each == "":
             print("Default configs for brokers in the cluster are:")
-            _print_entries(describe_configs(cluster, BROKER, [""], synonyms=True)[""], (3,), everything)
+            defaults = describe_configs(cluster, BROKER, [ALL_BROKERS])[ALL_BROKERS]
+            _print_entries(defaults, Source.DYNAMIC_DEFAULT_BROKER_CONFIG, everything)
             continue
         if not _exists(cluster, kind, each):
             print(f"The {kind.removesuffix('s')} '{each}' doesn't exist and doesn't have dynamic config.")
             continue
         print(f"{'All' if everything else 'Dynamic'} configs for {_singular(kind)} {each} are:")
-        broker = int(each) if kind in ("brokers", "broker-loggers") else None
-        entries = describe_configs(cluster, KINDS[kind], [each], synonyms=True, broker=broker)[each]
+        entries = describe_configs(cluster, KINDS[kind], [each])[each]
         _print_entries(entries, OWN[KINDS[kind]], everything)
 
 
@@ -298,7 +297,7 @@ def _names(cluster: Cluster, kind: str) -> list[str]:
         return [*sorted(ids, key=int), *([""] if kind == "brokers" else [])]
     from moldau.common.protocol.messages.list_config_resources import ListConfigResourcesRequest
 
-    answer = ask(cluster, ListConfigResourcesRequest(resource_types=[KINDS[kind]]))
+    answer = ask_any(cluster, ListConfigResourcesRequest(resource_types=[KINDS[kind]]))
     return sorted(each.resource_name for each in answer.config_resources)
 
 
@@ -310,12 +309,10 @@ def _exists(cluster: Cluster, kind: str, name: str) -> bool:
     return kind != "client-metrics" or name in _names(cluster, kind)
 
 
-def _print_entries(entries: Sequence[Any], own: tuple[int, ...], everything: bool) -> None:
-    for each in sorted(entries, key=lambda entry: str(entry.name)):
-        if everything or each.config_source in own:
-            synonyms = ", ".join(
-                f"{SOURCES.get(one.source)}:{one.name}={_shown(one.value)}" for one in each.synonyms
-            )
+def _print_entries(entries: Sequence[Config], own: Source, everything: bool) -> None:
+    for each in sorted(entries, key=lambda entry: entry.name):
+        if everything or each.source == own:
+            synonyms = ", ".join(f"{one.source.name}:{one.name}={_shown(one.value)}" for one in each.synonyms)
             sensitive = "true" if each.is_sensitive else "false"
             print(f"  {each.name}={_shown(each.value)} sensitive={sensitive} synonyms={{{synonyms}}}")
 
@@ -334,27 +331,11 @@ def _alter(cluster: Cluster, entity: Entity, settings: dict[str, str | None]) ->
 
         alter_quotas(cluster, entity, settings)
         return
-    from moldau.common.protocol.messages.incremental_alter_configs import (
-        AlterableConfig,
-        AlterConfigsResource,
-        IncrementalAlterConfigsRequest,
-    )
-
-    configs = [
-        AlterableConfig(name=key, config_operation=1 if value is None else 0, value=value)
-        for key, value in settings.items()
-    ]
-    resource = AlterConfigsResource(resource_type=KINDS[kind], resource_name=name or "", configs=configs)
-    request = IncrementalAlterConfigsRequest(resources=[resource])
-    if kind in ("brokers", "broker-loggers") and name:
-        if not _exists(cluster, kind, name):
-            raise Refused(0, f"there is no broker {name}")
-        answer = ask_broker(cluster, int(name), request)
-    else:
-        answer = ask(cluster, request)
-    for each in answer.responses:
-        if each.error_code:
-            raise Refused(each.error_code, each.error_message)
+    if kind in ("brokers", "broker-loggers") and name and not _exists(cluster, kind, name):
+        raise KafkaProblem(ErrorCode.BROKER_NOT_AVAILABLE, f"there is no broker {name}")
+    changes = {key: (value is not None, value) for key, value in settings.items()}
+    for problem in alter_configs(cluster, KINDS[kind], {name or "": changes}).values():
+        raise problem
     if name == "":
         print("Completed updating default config for brokers in the cluster.")
     else:
@@ -362,32 +343,36 @@ def _alter(cluster: Cluster, entity: Entity, settings: dict[str, str | None]) ->
     sys.stdout.flush()
 
 
+def _wrong(text: str) -> KafkaProblem:
+    return KafkaProblem(ErrorCode.INVALID_REQUEST, text)
+
+
 def _alter_scram(cluster: Cluster, entity: Entity, settings: dict[str, str | None]) -> None:
-    """Change a user's SCRAM credentials. ToolError, Refused: in Kafka's words where they hold no password."""
+    """Change a user's SCRAM credentials. ToolError; KafkaProblem in Kafka's words."""
     from moldau.tools.kafka.queries.scram_users import alter_scram_user, is_scram
 
     kind, name, beside = entity
     others = [each for each in settings if not is_scram(each)]
     if kind != "users" or beside is not None:
         shown = "ips" if kind == "ips" else "clients"
-        raise Refused(
-            0, f"Only quota configs can be added for '{shown}' using --bootstrap-server. Unexpected config "
+        raise _wrong(
+            f"Only quota configs can be added for '{shown}' using --bootstrap-server. Unexpected config "
             f"names: {', '.join(settings)}"
-        )  # fmt: skip
+        )
     if not name:
-        raise Refused(
-            0, "The use of --entity-default or --user-defaults is not allowed with User SCRAM Credentials "
+        raise _wrong(
+            "The use of --entity-default or --user-defaults is not allowed with User SCRAM Credentials "
             "using --bootstrap-server."
-        )  # fmt: skip
+        )
     if any(each.startswith("SCRAM-") for each in others):
-        raise Refused(
-            0, "Only quota and SCRAM credential configs can be added for 'users' using --bootstrap-server. "
+        raise _wrong(
+            "Only quota and SCRAM credential configs can be added for 'users' using --bootstrap-server. "
             f"Unexpected config names: {', '.join(others)}"
-        )  # fmt: skip
+        )
     if others:
-        raise Refused(
-            0, "Cannot alter both quota and SCRAM credential configs simultaneously for 'users' using "
+        raise _wrong(
+            "Cannot alter both quota and SCRAM credential configs simultaneously for 'users' using "
             "--bootstrap-server."
-        )  # fmt: skip
+        )
     alter_scram_user(cluster, name, settings)
     sys.stdout.flush()

@@ -9,18 +9,29 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from moldau.client.errors import error_words
+from moldau.client.admin.groups import Group, Listed, find_group, list_groups
+from moldau.client.admin.problem import KafkaProblem
+from moldau.client.admin.routing import ask_coordinator
 from moldau.common.core.patterns import PatternError, compile_pattern
 from moldau.common.protocol.errors import ErrorCode
 from moldau.tools.kafka.lines.options import Given, Long, Option, Parser, flag
 from moldau.tools.kafka.problems import CommandLineError, ToolError
-from moldau.tools.kafka.queries import group_queries, reaching
-from moldau.tools.kafka.queries.asking import WORDS, ask_coordinator
+from moldau.tools.kafka.queries import reaching
+from moldau.tools.kafka.queries.refusals import WORDS, told, words_of
 
 if TYPE_CHECKING:
     from moldau.client.cluster import Cluster
 
 ACTIONS = ("list", "describe", "delete", "reset-offsets", "delete-offsets", "validate-regex")
+STATES = (
+    "PreparingRebalance",
+    "CompletingRebalance",
+    "Stable",
+    "Dead",
+    "Empty",
+    "Assigning",
+    "Reconciling",
+)
 RESETS = (
     "to-earliest",
     "to-latest",
@@ -118,8 +129,8 @@ def main(words: Sequence[str]) -> int:
             if not str(problem).startswith("Cannot parse argument"):
                 raise
             print(f"\nError: Executing consumer group command failed due to {problem}")
-        except ToolError as problem:
-            print(f"\nError: Executing consumer group command failed due to {problem}")
+        except (ToolError, KafkaProblem) as problem:
+            print(f"\nError: Executing consumer group command failed due to {told(problem)}")
     return 0
 
 
@@ -206,28 +217,28 @@ def _validate(text: str) -> int:
 
 
 def _list(cluster: Cluster, given: Given) -> None:
-    groups = group_queries.list_groups(cluster)
+    groups = list_groups(cluster)
     columns = []
     for name, heading, known, label in (
         ("type", "TYPE", ("Consumer", "Classic"), "types list"),
-        ("state", "STATE", group_queries.STATES, "state list"),
+        ("state", "STATE", STATES, "state list"),
     ):
         if not given.flag(name):
             continue
         columns.append(heading)
         wanted = _filter(given.text_or_none(name) or "", known, label)
         groups = [
-            each for each in groups if not wanted or (each.kind if name == "type" else each.state) in wanted
+            each for each in groups if not wanted or (_kind(each) if name == "type" else each.state) in wanted
         ]
     if not columns:
         for each in groups:
-            print(each.name)
+            print(each.group_id)
         return
-    width = max([15, *(len(each.name) for each in groups)]) + 10
+    width = max([15, *(len(each.group_id) for each in groups)]) + 10
     print(" ".join([f"{'GROUP':<{width}}", *(f"{each:<20}" for each in columns)]))
     for each in groups:
-        cells = {"TYPE": each.kind, "STATE": each.state}
-        print(" ".join([f"{each.name:<{width}}", *(f"{cells[heading]:<20}" for heading in columns)]))
+        cells = {"TYPE": _kind(each), "STATE": each.state}
+        print(" ".join([f"{each.group_id:<{width}}", *(f"{cells[heading]:<20}" for heading in columns)]))
 
 
 def _filter(text: str, known: Sequence[str], label: str) -> set[str]:
@@ -242,14 +253,25 @@ def _filter(text: str, known: Sequence[str], label: str) -> set[str]:
 
 def _named(cluster: Cluster, given: Given) -> list[str]:
     if given.flag("all-groups"):
-        return [each.name for each in group_queries.list_groups(cluster)]
+        return [each.group_id for each in list_groups(cluster)]
     return list(dict.fromkeys(given.texts("group")))
+
+
+def _kind(group: Listed) -> str:
+    return (group.type or "classic").capitalize()
+
+
+def _existing(cluster: Cluster, name: str) -> Group:
+    found = find_group(cluster, name)
+    if found is None:
+        raise ToolError(f"org.apache.kafka.common.errors.GroupIdNotFoundException: Group {name} not found.")
+    return found
 
 
 def _describe(cluster: Cluster, given: Given) -> None:
     from moldau.tools.kafka.formats import group_descriptions
 
-    groups = [group_queries.describe_existing(cluster, name) for name in _named(cluster, given)]
+    groups = [_existing(cluster, name) for name in _named(cluster, given)]
     verbose = given.flag("verbose")
     if given.flag("members"):
         group_descriptions.print_members(groups, verbose=verbose)
@@ -266,7 +288,7 @@ def _reset(cluster: Cluster, given: Given) -> None:
 
 
 def _error(code: int) -> str:
-    words = WORDS.get(code) or error_words(code)
+    words = words_of(code)
     name = _EXCEPTIONS.get(code)
     return f"org.apache.kafka.common.errors.{name}: {words}" if name else words
 

@@ -13,7 +13,6 @@ from moldau.tools.commands.tokens.requests import Refusal, Token, create, descri
 from moldau.tools.kafka.lines.options import Given, Long, Option, Parser, flag
 from moldau.tools.kafka.problems import CommandLineError, ToolError
 from moldau.tools.kafka.queries import reaching
-from moldau.tools.kafka.queries.asking import Refused
 
 if TYPE_CHECKING:
     from moldau.client.cluster import Cluster
@@ -82,7 +81,7 @@ def main(words: Sequence[str]) -> int:
         with reaching.cluster(given) as cluster:
             run(cluster, given)
     except Refusal as refusal:
-        raise Refused(refusal.error_code, refusal.words) from None
+        raise ToolError(refusal.words) from None
     return 0
 
 

@@ -11,13 +11,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from moldau.client.errors import error_words
+from moldau.client.admin.routing import ask_broker, metadata
 from moldau.common.protocol.errors import ErrorCode
 from moldau.tools.kafka.lines.json_fields import parse_json, text_field, whole_field
 from moldau.tools.kafka.lines.options import Option, Parser
 from moldau.tools.kafka.problems import ToolError
 from moldau.tools.kafka.queries import reaching
-from moldau.tools.kafka.queries.asking import WORDS, metadata
+from moldau.tools.kafka.queries.refusals import words_of
 
 if TYPE_CHECKING:
     from moldau.client.cluster import Cluster
@@ -120,7 +120,6 @@ def _ask_leader(cluster: Cluster, leader: int, offsets: Mapping[Place, int]) -> 
         DeleteRecordsRequest,
         DeleteRecordsTopic,
     )
-    from moldau.tools.kafka.queries.asking import ask_broker
 
     topics = [
         DeleteRecordsTopic(
@@ -144,6 +143,6 @@ def _ask_leader(cluster: Cluster, leader: int, offsets: Mapping[Place, int]) -> 
 
 
 def _error(code: int) -> str:
-    words = WORDS.get(code) or error_words(code)
+    words = words_of(code)
     name = _EXCEPTIONS.get(int(code))
     return f"error: org.apache.kafka.common.errors.{name}: {words}" if name else f"error: {words}"

@@ -11,14 +11,16 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from moldau.client.admin.routing import ask_any, ask_broker
+from moldau.client.admin.topics import describe_cluster
 from moldau.client.cluster import Cluster
 from moldau.common.protocol.messages.api_versions import ApiVersionsRequest
 from moldau.common.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from moldau.tools.kafka.java.properties import read_properties
 from moldau.tools.kafka.lines.subcommands import Subcommands, whole
 from moldau.tools.kafka.problems import FAILED, CommandLineError, ToolError
-from moldau.tools.kafka.queries.brokers import ask, ask_any, error_text, metadata, raise_for
 from moldau.tools.kafka.queries.reaching import reach
+from moldau.tools.kafka.queries.refusals import error_text, raise_for
 from moldau.tools.kafka.releases import DEPENDENCIES, KNOWN_FEATURES, features_of, known_versions, level_name
 
 UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
@@ -94,10 +96,10 @@ def _describe(cluster: Cluster, node_id: int | None) -> None:
     if node_id is None:
         answer = ask_any(cluster, request)
     else:
-        brokers = metadata(cluster).brokers
+        brokers = [each.broker_id for each in describe_cluster(cluster).brokers]
         if node_id not in brokers:
             raise ToolError(f"there is no broker {node_id}: there are {', '.join(map(str, sorted(brokers)))}")
-        answer = ask(cluster, node_id, request)
+        answer = ask_broker(cluster, node_id, request)
     raise_for(answer.error_code)
     final = {each.name: each.max_version_level for each in answer.finalized_features}
     epoch = answer.finalized_features_epoch if answer.finalized_features_epoch >= 0 else "-"

@@ -6,12 +6,12 @@ import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from moldau.client.admin.routing import metadata
 from moldau.tools.kafka.lines.json_fields import whole
 from moldau.tools.kafka.lines.options import Given, Option, Parser, flag
 from moldau.tools.kafka.lines.topic_filter import topic_pattern
 from moldau.tools.kafka.problems import CommandLineError, ToolError
 from moldau.tools.kafka.queries import reaching
-from moldau.tools.kafka.queries.asking import metadata
 
 if TYPE_CHECKING:
     from moldau.client.cluster import Cluster

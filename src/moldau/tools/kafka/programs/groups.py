@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
-from moldau.common.protocol.messages.list_groups import ListGroupsRequest
+from moldau.client.admin.groups import CONSUMER, Listed, list_all_groups
+from moldau.client.admin.problem import KafkaProblem
 from moldau.tools.kafka.lines.options import Given, Option, Parser, flag
 from moldau.tools.kafka.problems import CommandLineError, ToolError
-from moldau.tools.kafka.queries.brokers import ask, metadata, raise_for
 from moldau.tools.kafka.queries.reaching import COMMAND_CONFIG, cluster
+from moldau.tools.kafka.queries.refusals import raise_for
 
 TYPES = ("classic", "consumer", "share", "streams")
 _WIDTH_MIN = 20
@@ -48,26 +48,26 @@ def main(words: Sequence[str]) -> int:
     wanted = given.text("group-type")
     if wanted is not None and wanted.lower() not in TYPES:
         raise ToolError("--group-type must be a valid group type.")
-    rows = []
     with cluster(given) as one_cluster:
-        for broker in sorted(metadata(one_cluster, []).brokers):
-            answer = ask(one_cluster, broker, ListGroupsRequest())
-            raise_for(answer.error_code)
-            rows += [each for each in answer.groups if _chosen(given, each)]
+        try:
+            rows = [each for each in list_all_groups(one_cluster) if _chosen(given, each)]
+        except KafkaProblem as problem:
+            raise_for(problem.error_code)
+            raise
     width = max([_WIDTH_MIN, *(len(each.group_id) for each in rows)])
     for group, kind, protocol in [
         ("GROUP", "TYPE", "PROTOCOL"),
-        *((each.group_id, each.group_type.capitalize(), each.protocol_type) for each in rows),
+        *((each.group_id, each.type.capitalize(), each.protocol_type) for each in rows),
     ]:
         print(f"{group:<{width}} {kind:<{width}} {protocol:<{width}}")
     return 0
 
 
-def _chosen(given: Given, group: Any) -> bool:
-    kind, protocol = group.group_type.lower(), group.protocol_type
+def _chosen(given: Given, group: Listed) -> bool:
+    kind, protocol = group.type.lower(), group.protocol_type
     if given.flag("consumer"):
-        return bool(kind == "consumer" or (kind == "classic" and protocol in ("", "consumer")))
+        return kind == CONSUMER or (kind == "classic" and protocol in ("", CONSUMER))
     if given.flag("share") or given.flag("streams"):
-        return bool(kind == ("share" if given.flag("share") else "streams"))
+        return kind == ("share" if given.flag("share") else "streams")
     wanted, of_protocol = given.text("group-type"), given.text("protocol")
     return (wanted is None or wanted.lower() == kind) and of_protocol in (None, protocol)

@@ -7,13 +7,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from moldau.client.admin.routing import ask_any
 from moldau.common.protocol.errors import ErrorCode
 from moldau.common.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 from moldau.tools.kafka.lines.json_fields import parse_json, text_field, whole_field
 from moldau.tools.kafka.lines.options import Given, Option, Parser, flag
 from moldau.tools.kafka.problems import CommandLineError, ToolError
-from moldau.tools.kafka.queries.brokers import ask_any, error_text, exception_name
 from moldau.tools.kafka.queries.reaching import COMMAND_CONFIG, cluster
+from moldau.tools.kafka.queries.refusals import error_text, exception_name
 
 Place = tuple[str, int]
 TYPES = {"preferred": 0, "unclean": 1}

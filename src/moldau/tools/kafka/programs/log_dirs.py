@@ -6,11 +6,13 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from moldau.client.admin.routing import ask_broker
+from moldau.client.admin.topics import describe_cluster
 from moldau.common.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
 from moldau.tools.kafka.lines.options import Option, Parser, flag
 from moldau.tools.kafka.problems import ToolError
-from moldau.tools.kafka.queries.brokers import ask, exception_name, metadata
 from moldau.tools.kafka.queries.reaching import BOOTSTRAP, COMMAND_CONFIG, cluster
+from moldau.tools.kafka.queries.refusals import exception_name
 
 PARSER = Parser(
     "kafka-log-dirs",
@@ -31,10 +33,10 @@ def main(words: Sequence[str]) -> int:
     PARSER.require(given, "bootstrap-server", "describe")
     topics = [each for each in (given.text("topic-list") or "").split(",") if each]
     with cluster(given) as one:
-        known = metadata(one, [])
-        brokers = _chosen(given.text("broker-list") or "", sorted(known.brokers))
+        existing = [each.broker_id for each in describe_cluster(one).brokers]
+        brokers = _chosen(given.text("broker-list") or "", existing)
         print("Querying brokers for log directories information")
-        found = {broker: ask(one, broker, DescribeLogDirsRequest(topics=None)) for broker in brokers}
+        found = {broker: ask_broker(one, broker, DescribeLogDirsRequest(topics=None)) for broker in brokers}
     print(f"Received log directory information from brokers {','.join(map(str, brokers))}")
     rows = [
         {"broker": broker, "logDirs": [_directory(each, topics) for each in answer.results]}

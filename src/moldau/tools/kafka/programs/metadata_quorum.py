@@ -11,6 +11,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+from moldau.client.admin.routing import ask_any
 from moldau.common.core.ids import uuid_to_text
 from moldau.common.protocol.messages.describe_cluster import DescribeClusterRequest
 from moldau.common.protocol.messages.describe_quorum import (
@@ -22,8 +23,8 @@ from moldau.tools.kafka.java.properties import read_properties
 from moldau.tools.kafka.lines.subcommands import Subcommands
 from moldau.tools.kafka.lines.table import print_table
 from moldau.tools.kafka.problems import ToolError
-from moldau.tools.kafka.queries.brokers import ask_any, raise_for
 from moldau.tools.kafka.queries.reaching import reach
+from moldau.tools.kafka.queries.refusals import raise_for
 
 TOPIC = "__cluster_metadata"
 

@@ -11,6 +11,8 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from moldau.client.admin.problem import KafkaProblem, check
+from moldau.client.admin.routing import ask_any, metadata
 from moldau.common.protocol.errors import ErrorCode
 from moldau.tools.kafka.java.java_map_order import map_order
 from moldau.tools.kafka.java.java_split import split_as_java
@@ -18,7 +20,7 @@ from moldau.tools.kafka.lines.options import Given, Option, Parser, flag
 from moldau.tools.kafka.lines.topic_filter import choose
 from moldau.tools.kafka.problems import CommandLineError, ToolError
 from moldau.tools.kafka.queries import reaching
-from moldau.tools.kafka.queries.asking import ask, metadata, require
+from moldau.tools.kafka.queries.refusals import told
 
 if TYPE_CHECKING:
     from moldau.client.cluster import Cluster
@@ -91,8 +93,8 @@ def main(words: Sequence[str]) -> int:
             for action, act in _ACTS.items():
                 if given.flag(action):
                     act(cluster, given)
-        except ToolError as problem:
-            text = f"Error while executing topic command : {problem}"
+        except (ToolError, KafkaProblem) as problem:
+            text = f"Error while executing topic command : {told(problem)}"
             raise ToolError(text, on_stdout=True) from None
     return 0
 
@@ -165,10 +167,10 @@ def _create(cluster: Cluster, given: Given) -> None:
         ],
         configs=[CreatableTopicConfig(name=key, value=value) for key, value in settings.items()],
     )
-    (result,) = ask(cluster, CreateTopicsRequest(topics=[topic], timeout_ms=ANSWER_MS)).topics
+    (result,) = ask_any(cluster, CreateTopicsRequest(topics=[topic], timeout_ms=ANSWER_MS)).topics
     if result.error_code == ErrorCode.TOPIC_ALREADY_EXISTS and given.flag("if-not-exists"):
         return
-    require(result.error_code, result.error_message)
+    check(result.error_code, result.error_message)
     print(f"Created topic {name}.")
 
 
@@ -260,7 +262,7 @@ def _describe(cluster: Cluster, given: Given) -> None:
 
 def _named_by_id(cluster: Cluster, given: Given) -> list[str] | None:
     """Return the topic that --topic-id names; None for the id of zeros, which names none."""
-    from moldau.tools.kafka.queries.asking import uuid_text
+    from moldau.common.core.ids import uuid_to_text
 
     text = given.text("topic-id") or ""
     if len(text) != 22:
@@ -269,7 +271,7 @@ def _named_by_id(cluster: Cluster, given: Given) -> list[str] | None:
         )
     if text == "A" * 22:
         return None
-    names = [each.name for each in metadata(cluster).topics if uuid_text(each.topic_id) == text]
+    names = [each.name for each in metadata(cluster).topics if uuid_to_text(each.topic_id) == text]
     if not names and not given.flag("if-exists"):
         raise ToolError(f"TopicId '{text}' does not exist as expected")
     return names
@@ -294,8 +296,8 @@ def _alter(cluster: Cluster, given: Given) -> None:
         topics.append(CreatePartitionsTopic(name=name, count=count, assignments=added))
     if not topics:
         return
-    for result in ask(cluster, CreatePartitionsRequest(topics=topics, timeout_ms=ANSWER_MS)).results:
-        require(result.error_code, result.error_message)
+    for result in ask_any(cluster, CreatePartitionsRequest(topics=topics, timeout_ms=ANSWER_MS)).results:
+        check(result.error_code, result.error_message)
 
 
 def _delete(cluster: Cluster, given: Given) -> None:
@@ -309,8 +311,8 @@ def _delete(cluster: Cluster, given: Given) -> None:
     )
     if cluster.any_broker().version_of(DeleteTopicsRequest) < 6:
         request.topics = []
-    for result in ask(cluster, request).responses:
-        require(result.error_code, result.error_message)
+    for result in ask_any(cluster, request).responses:
+        check(result.error_code, result.error_message)
 
 
 _ACTS = {"create": _create, "alter": _alter, "list": _list, "describe": _describe, "delete": _delete}

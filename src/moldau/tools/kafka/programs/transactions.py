@@ -15,8 +15,8 @@ from moldau.tools.kafka.java.properties import read_properties
 from moldau.tools.kafka.lines.subcommands import Subcommands, whole
 from moldau.tools.kafka.lines.table import print_table
 from moldau.tools.kafka.problems import Ended, ToolError
-from moldau.tools.kafka.queries.brokers import error_text
 from moldau.tools.kafka.queries.reaching import reach
+from moldau.tools.kafka.queries.refusals import error_text
 from moldau.tools.shared.errors import CommandError
 
 if TYPE_CHECKING:

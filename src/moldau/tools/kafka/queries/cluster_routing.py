@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from moldau.client.admin.routing import ask_broker, metadata
 from moldau.client.cluster import Cluster
 from moldau.common.protocol.declare import Message
 from moldau.tools.commands.transactions.routing import Address, Copies, Routing
-from moldau.tools.kafka.queries.brokers import ask, metadata
 
 ANSWER_SECONDS = 15.0
 
@@ -19,15 +19,24 @@ ANSWER_SECONDS = 15.0
 def routing_over(cluster: Cluster) -> Routing:
     """Read the metadata; requests go over the connections of `cluster`, with their TLS and SASL."""
     known = metadata(cluster)
-    brokers = {number: (host, port) for number, (host, port, _) in sorted(known.brokers.items())}
+    brokers = {each.node_id: (each.host, each.port) for each in sorted(known.brokers, key=_by_id)}
     numbers = {address: number for number, address in brokers.items()}
 
     def question(address: Address, request: Message, version: int, seconds: float) -> Any:
-        return ask(cluster, numbers[address], request, at_most=version, timeout_seconds=seconds)
+        return ask_broker(cluster, numbers[address], request, at_most=version, timeout_seconds=seconds)
 
     copies = {
-        (topic, index): Copies(each.leader, each.replicas)
-        for topic, partitions in known.topics.items()
-        for index, each in partitions.items()
+        (topic.name, each.partition_index): Copies(each.leader_id, tuple(each.replica_nodes))
+        for topic in known.topics
+        if not topic.error_code
+        for each in sorted(topic.partitions, key=_by_index)
     }
     return Routing(brokers, copies, ANSWER_SECONDS, question)
+
+
+def _by_id(broker: Any) -> int:
+    return int(broker.node_id)
+
+
+def _by_index(partition: Any) -> int:
+    return int(partition.partition_index)

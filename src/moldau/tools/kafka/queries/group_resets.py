@@ -11,14 +11,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from moldau.client.admin.groups import Committed, Place, committed_offsets, find_group
+from moldau.client.admin.topics import leaders
 from moldau.client.errors import UnknownTopic
 from moldau.common.protocol.errors import ErrorCode
 from moldau.tools.commands.groups.reset_plan import planned_offset, read_plan, write_plan
 from moldau.tools.kafka.java.java_times import duration_ms, moment_ms
 from moldau.tools.kafka.lines.options import Given
 from moldau.tools.kafka.problems import CommandLineError, ToolError
-from moldau.tools.kafka.queries.asking import WORDS
-from moldau.tools.kafka.queries.group_queries import Committed, Place, committed, describe, leaders
+from moldau.tools.kafka.queries.refusals import WORDS
 from moldau.tools.shared.errors import CommandError
 from moldau.tools.shared.offset_range import Bound
 
@@ -43,7 +44,7 @@ def reset(cluster: Cluster, given: Given, groups: Sequence[str]) -> None:
     """Print the plan; carry it out with --execute."""
     rows: list[Row] = []
     for group in groups:
-        found = describe(cluster, group)
+        found = find_group(cluster, group)
         if found is not None and found.state not in INACTIVE:
             print(
                 f"\nError: Assignments can only be reset if the group '{group}' is inactive, but the current "
@@ -74,7 +75,7 @@ def print_plan(rows: Sequence[Row], groups: Sequence[str]) -> None:
 
 
 def _plan(cluster: Cluster, given: Given, group: str, groups: Sequence[str]) -> dict[Place, int]:
-    offsets = committed(cluster, group)
+    offsets = committed_offsets(cluster, group)
     _require_positions(group, offsets)
     if given.flag("from-file"):
         places, target = _from_file(given, group, groups)
@@ -110,7 +111,7 @@ def _plan(cluster: Cluster, given: Given, group: str, groups: Sequence[str]) -> 
 
 
 def _require_positions(group: str, offsets: Mapping[Place, Committed]) -> None:
-    if any(each.ledger for each in offsets.values()):
+    if any(each.is_ledger for each in offsets.values()):
         raise ToolError(
             f"the offsets of group {group} are the ledger of an exactly-once sink (numbers of micro-batches, "
             "not positions): resetting them would make it write a micro-batch twice"

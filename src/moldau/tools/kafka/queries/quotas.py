@@ -10,9 +10,10 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from moldau.broker.security.quotas.entities import CLIENT_KEYS, CONNECTION
+from moldau.client.admin.problem import KafkaProblem
+from moldau.client.admin.routing import ask_any
 from moldau.tools.commands.quotas.requests import ANY_NAME, AnyName, Refusal, change, held
 from moldau.tools.kafka.problems import ToolError
-from moldau.tools.kafka.queries.asking import Refused, ask
 
 if TYPE_CHECKING:
     from moldau.client.cluster import Cluster
@@ -30,7 +31,7 @@ def describe_quotas(cluster: Cluster, entity: Entity) -> None:
     try:
         found = held(_asking(cluster), wanted, strict=True)
     except Refusal as refusal:
-        raise Refused(refusal.error_code, refusal.message) from None
+        raise KafkaProblem(refusal.error_code, refusal.message) from None
     for parts, values in found.items():
         named = ", ".join(
             f"the default {SHOWN[kind]}" if name is None else f"{SHOWN[kind]} '{name}'"
@@ -59,7 +60,7 @@ def alter_quotas(cluster: Cluster, entity: Entity, settings: Mapping[str, str | 
             {key: None if text is None else _number(key, text) for key, text in settings.items()},
         )
     except Refusal as refusal:
-        raise Refused(refusal.error_code, refusal.message) from None
+        raise KafkaProblem(refusal.error_code, refusal.message) from None
     kind = entity.kind[:-1]
     print(
         f"Completed updating config for {kind} {entity.name}."
@@ -103,7 +104,7 @@ def _number(key: str, text: str) -> float:
 
 
 def _asking(cluster: Cluster) -> Any:
-    return lambda request: ask(cluster, request)
+    return lambda request: ask_any(cluster, request)
 
 
 def java_double(value: float) -> str:

@@ -11,6 +11,8 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from moldau.client.admin.problem import check
+from moldau.client.admin.routing import ask_any
 from moldau.common.credentials.scram import (
     BY_NAME,
     BY_NUMBER,
@@ -21,7 +23,6 @@ from moldau.common.credentials.scram import (
 from moldau.common.protocol.messages import alter_user_scram_credentials as alter
 from moldau.common.protocol.messages import describe_user_scram_credentials as describe
 from moldau.tools.kafka.problems import ToolError
-from moldau.tools.kafka.queries.asking import Refused, ask, require
 
 if TYPE_CHECKING:
     from moldau.client.cluster import Cluster
@@ -40,12 +41,12 @@ def is_scram(name: str) -> bool:
 def describe_scram_users(cluster: Cluster, user: str | None) -> None:
     """Print a line for the user, or (None) for each user, that has credentials."""
     users = [] if user is None else [describe.UserName(name=user)]
-    answer = ask(cluster, describe.DescribeUserScramCredentialsRequest(users=users))
-    require(answer.error_code, answer.error_message)
+    answer = ask_any(cluster, describe.DescribeUserScramCredentialsRequest(users=users))
+    check(answer.error_code, answer.error_message)
     for row in answer.results:
         if row.error_code == _UNKNOWN_USER:
             continue
-        require(row.error_code, row.error_message)
+        check(row.error_code, row.error_message)
         shown = ", ".join(
             f"{BY_NUMBER[info.mechanism].name}=iterations={info.iterations}"
             for info in row.credential_infos
@@ -55,7 +56,7 @@ def describe_scram_users(cluster: Cluster, user: str | None) -> None:
 
 
 def alter_scram_user(cluster: Cluster, user: str, settings: Mapping[str, str | None]) -> None:
-    """Set the user's credentials by mechanism, or (None) remove them. ToolError, Refused."""
+    """Set the user's credentials by mechanism, or (None) remove them. ToolError, KafkaProblem."""
     deletions, upsertions = [], []
     for name, text in settings.items():
         if text is None:
@@ -63,9 +64,8 @@ def alter_scram_user(cluster: Cluster, user: str, settings: Mapping[str, str | N
         else:
             upsertions.append(_upsertion(user, name, text))
     request = alter.AlterUserScramCredentialsRequest(deletions=deletions, upsertions=upsertions)
-    for row in ask(cluster, request).results:
-        if row.error_code:
-            raise Refused(row.error_code, row.error_message)
+    for row in ask_any(cluster, request).results:
+        check(row.error_code, row.error_message)
     print(f"Completed updating config for user {user}.")
 
 

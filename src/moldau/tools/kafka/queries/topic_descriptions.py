@@ -4,12 +4,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from moldau.client.admin.configs import TOPIC, describe_configs
+from moldau.client.admin.routing import ask_any, metadata
+from moldau.common.core.ids import uuid_to_text
 from moldau.tools.commands.topics.description import PartitionDescription, TopicDescription
 from moldau.tools.commands.topics.eligible import load_eligible
-from moldau.tools.kafka.queries.asking import TOPIC, ask, describe_configs, metadata, uuid_text
 
 if TYPE_CHECKING:
     from moldau.client.cluster import Cluster
@@ -23,16 +25,16 @@ def load(cluster: Cluster, names: Sequence[str]) -> list[TopicDescription]:
     for start in range(0, len(names), TOPICS_AT_ONCE):
         some = names[start : start + TOPICS_AT_ONCE]
         topics = {each.name: each for each in metadata(cluster, some).topics if not each.error_code}
-        settings = describe_configs(cluster, TOPIC, list(topics))
+        settings = describe_configs(cluster, TOPIC, list(topics), synonyms=False)
         for name in some:
             if name in topics:
-                values = {each.name: (each.value, each.config_source) for each in settings.get(name, [])}
+                values = {each.name: (each.value, each.source) for each in settings.get(name, [])}
                 found.append(_describe(topics[name], values))
     _add_eligible(cluster, found)
     return found
 
 
-def _describe(topic: Any, settings: dict[str, tuple[str | None, int]]) -> TopicDescription:
+def _describe(topic: Any, settings: Mapping[str, tuple[str | None, int]]) -> TopicDescription:
     partitions = [
         PartitionDescription(
             index=each.partition_index,
@@ -42,7 +44,7 @@ def _describe(topic: Any, settings: dict[str, tuple[str | None, int]]) -> TopicD
         )
         for each in sorted(topic.partitions, key=lambda each: int(each.partition_index))
     ]
-    return TopicDescription(topic.name, uuid_text(topic.topic_id), partitions, settings)
+    return TopicDescription(topic.name, uuid_to_text(topic.topic_id), partitions, dict(settings))
 
 
 def _add_eligible(cluster: Cluster, topics: Sequence[TopicDescription]) -> None:
@@ -51,7 +53,7 @@ def _add_eligible(cluster: Cluster, topics: Sequence[TopicDescription]) -> None:
     if not lacking:
         return
     eligible = load_eligible(
-        [("", 0)], [topic.name for topic in lacking], 0, lambda _, request, *__: ask(cluster, request)
+        [("", 0)], [topic.name for topic in lacking], 0, lambda _, request, *__: ask_any(cluster, request)
     )
     for topic in lacking:
         for each in topic.partitions:
