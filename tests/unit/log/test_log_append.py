@@ -97,6 +97,25 @@ def test_a_large_batch_is_written_at_once_after_what_is_staged(make_log: MakeLog
     assert [view.size_bytes > 64_000 for view in stored(log)] == [False, True]
 
 
+def test_nothing_is_appended_while_anyone_holds_the_log_and_never_again_once_offline(
+    make_log: MakeLog,
+) -> None:
+    log = make_log()
+    assert error_of(log, batch(b"the segment's first")) == error_of(log, batch(b"usual")) == ErrorCode.NONE
+    log.hold()
+    log.hold()
+    log.release()
+    assert error_of(log, batch(b"usual")) == ErrorCode.KAFKA_STORAGE_ERROR
+    log.reconfigure(log.settings)
+    assert error_of(log, batch(b"usual")) == ErrorCode.KAFKA_STORAGE_ERROR, "new settings release nothing"
+    log.release()
+    assert error_of(log, batch(b"usual")) == ErrorCode.NONE
+    log.hold()
+    log.go_offline()
+    log.release()
+    assert error_of(log, batch(b"usual")) == ErrorCode.KAFKA_STORAGE_ERROR
+
+
 @pytest.mark.parametrize("compression", ["none", "gzip", "snappy", "lz4", "zstd"])
 def test_every_codec_passes_untouched(make_log: MakeLog, compression: str) -> None:
     log = make_log()

@@ -75,7 +75,6 @@ class Log:
         "_damage_told",
         "_files",
         "_flusher",
-        "_holds",
         "damage",
         "epochs",
         "leader",
@@ -128,7 +127,6 @@ class Log:
         self.epochs = epochs
         self.producers = producers
         self._damage_told: set[str] | None = None
-        self._holds = 0
         self._cut: CutJob | None = None  # not finished yet
         self._files = PartitionFiles(
             files, directory, descriptors, segments, snapshot_offsets, directory_dirty=directory_dirty
@@ -221,22 +219,17 @@ class Log:
 
     def go_offline(self) -> None:
         """The disk failed: write nothing more."""
-        self.writer.offline = True
-        self.leader.reconfigure(self.settings)
+        self.writer.go_offline()
 
     def hold(self) -> None:
         """Append nothing more, until `release` by each who holds it: appends are refused with a retriable
         error.
         """
-        self._holds += 1
-        self.writer.held = True
-        self.leader.reconfigure(self.settings)
+        self.writer.hold()
 
     def release(self) -> None:
         """Append again, unless another holds it as well."""
-        self._holds -= 1
-        self.writer.held = self._holds > 0
-        self.leader.reconfigure(self.settings)
+        self.writer.release()
 
     def reconfigure(self, settings: TopicSettings) -> None:
         """From now on these settings hold."""

@@ -155,8 +155,11 @@ class RecordsRefused(NamedTuple):
     record_errors: Sequence[tuple[int, str]]
 
 
-# (index, error code, base offset, log append time ms, log start offset, error message)
 PartitionAnswer = tuple[int, int, int, int, int, str | RecordsRefused | None]
+"""(index, error code, base offset, log append time ms, log start offset, error message); a plain tuple, as a
+named one costs three times as much to make."""
+ANSWER_INDEX = 0
+ANSWER_ERROR_CODE = 1
 
 _ANSWER_V3 = struct.Struct(">ihqq").pack
 _ANSWER_V5 = struct.Struct(">ihqqq").pack

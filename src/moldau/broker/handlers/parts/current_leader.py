@@ -19,7 +19,12 @@ from moldau.broker.handlers.parts.broker import Broker
 from moldau.broker.handlers.parts.cluster_view import endpoint_of
 from moldau.broker.metadata.image import NO_LEADER, Image
 from moldau.common.protocol.errors import ErrorCode
-from moldau.common.protocol.hot_produce import PartitionAnswer, RecordsRefused
+from moldau.common.protocol.hot_produce import (
+    ANSWER_ERROR_CODE,
+    ANSWER_INDEX,
+    PartitionAnswer,
+    RecordsRefused,
+)
 from moldau.common.protocol.messages import fetch as fetch_messages
 from moldau.common.protocol.messages import produce as produce_messages
 
@@ -98,8 +103,8 @@ class ProduceLeaders:
     def produced(self, key: bytes, row: PartitionAnswer) -> produce_messages.PartitionProduceResponse:
         """The row as a message, with its leader if it was refused for that."""
         response = produced(row)
-        if row[1] == ErrorCode.NOT_LEADER_OR_FOLLOWER and self._version >= PRODUCE_FROM:
-            leader = leader_in(self._image, key, row[0], by_id=self._version >= _TOPIC_ID_FROM)
+        if row[ANSWER_ERROR_CODE] == ErrorCode.NOT_LEADER_OR_FOLLOWER and self._version >= PRODUCE_FROM:
+            leader = leader_in(self._image, key, row[ANSWER_INDEX], by_id=self._version >= _TOPIC_ID_FROM)
             if leader is not None:
                 self._leaders[leader.leader_id] = None
                 response.current_leader = produce_messages.LeaderIdAndEpoch(
@@ -114,7 +119,9 @@ class ProduceLeaders:
 
 def tells_leaders(version: int, rows: Iterable[PartitionAnswer]) -> bool:
     """Whether a Produce response with these rows names leaders."""
-    return version >= PRODUCE_FROM and any(row[1] == ErrorCode.NOT_LEADER_OR_FOLLOWER for row in rows)
+    return version >= PRODUCE_FROM and any(
+        row[ANSWER_ERROR_CODE] == ErrorCode.NOT_LEADER_OR_FOLLOWER for row in rows
+    )
 
 
 def encode_produce_response(

@@ -66,7 +66,7 @@ class FollowerAppend:
         answer was asked for.
         """
         writer = self._writer
-        if writer.offline or writer.held or writer.failure is not None:
+        if writer.refuses_all:
             return self._refused(
                 Refusal(ErrorCode.KAFKA_STORAGE_ERROR, "the log's directory is not writable")
             )

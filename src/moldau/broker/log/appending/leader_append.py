@@ -76,14 +76,14 @@ class LeaderAppend:
         self.reconfigure(settings)
 
     def reconfigure(self, settings: TopicSettings) -> None:
-        """From now on these settings hold, or the writer takes nothing (or takes something again)."""
+        """From now on these settings hold."""
         self._rules = rules = Rules(settings)
         marks = self._writer.marks
         marks.attributes = attribute_mask(rules.plain_attributes)
         marks.after_max_ms = rules.after_max_ms
         self._looks_inside = rules.looks_inside
         marks.walked_max = SHORT_RECORDS_MAX if rules.looks_inside else 0
-        marks.size_bytes_max = -1 if self._writer.offline or self._writer.held else rules.size_bytes_max
+        marks.size_bytes_max = rules.size_bytes_max
 
     # -- appending ---------------------------------------------------------------------------------
 
@@ -97,7 +97,7 @@ class LeaderAppend:
         """
         writer = self._writer
         base, position = writer.log_end_offset, writer.position
-        if origin is not CLIENT or leader_epoch != writer.leader_epoch:
+        if origin is not CLIENT or leader_epoch != writer.leader_epoch or not writer.accepts:
             return self._append_carefully(batches, leader_epoch, now_ms, origin)
         usual = writer.marks.judge(batches, base, position, now_ms)
         if usual is None:
@@ -111,21 +111,30 @@ class LeaderAppend:
         last = base + last_offset_delta
         if producer_id >= 0:
             state = self._states.get(producer_id)
+            if state is None:
+                return self._append_carefully(batches, leader_epoch, now_ms, origin)
+            known_epoch, last_sequence, _, _, coordinator_epoch, transaction_start, latest = state
             if (
-                state is None
-                or state[0] != producer_epoch
-                or (state[1] + 1) & 0x7FFFFFFF != base_sequence
-                or (state[5] == -1 if attributes & TRANSACTIONAL else state[5] != -1)
-                or not state[6]
+                known_epoch != producer_epoch
+                or (last_sequence + 1) & 0x7FFFFFFF != base_sequence
+                or (transaction_start == -1 if attributes & TRANSACTIONAL else transaction_start != -1)
+                or not latest
             ):
                 return self._append_carefully(batches, leader_epoch, now_ms, origin)
             writer.undo.append((producer_id, state))
             final = (base_sequence + last_offset_delta) & 0x7FFFFFFF
-            latest = _new_tuple(ProducerBatch, (base_sequence, final, base, last, max_timestamp_ms))
-            batches_kept = (*state[6][-4:], latest)
+            this = _new_tuple(ProducerBatch, (base_sequence, final, base, last, max_timestamp_ms))
             self._states[producer_id] = _new_tuple(
                 ProducerState,
-                (producer_epoch, final, last, max_timestamp_ms, state[4], state[5], batches_kept),
+                (
+                    producer_epoch,
+                    final,
+                    last,
+                    max_timestamp_ms,
+                    coordinator_epoch,
+                    transaction_start,
+                    (*latest[-4:], this),
+                ),
             )
         elif attributes & TRANSACTIONAL:
             return self._append_carefully(batches, leader_epoch, now_ms, origin)
@@ -164,7 +173,7 @@ class LeaderAppend:
         """
         result = inspection.result
         assert result is not None, "the inspection has not run"
-        if self._takes_nothing():
+        if self._writer.refuses_all:
             return self._refuse_all(inspection.prepared)
         if isinstance(result, Refusal):
             return self._refuse(result)
@@ -208,7 +217,7 @@ class LeaderAppend:
         is_long: bool = False,
     ) -> AppendResult:
         """The append with all its cases."""
-        if self._takes_nothing():
+        if self._writer.refuses_all:
             return self._refuse_all(batches if origin is CLIENT else None)
         view = prepare(batches, self._rules, now_ms, from_client=origin is CLIENT, is_long=is_long)
         if isinstance(view, Refusal):
@@ -282,10 +291,6 @@ class LeaderAppend:
         """
         state = self._states.get(view.producer_id)
         return state is not None and state.producer_epoch == view.producer_epoch
-
-    def _takes_nothing(self) -> bool:
-        writer = self._writer
-        return writer.offline or writer.held or writer.failure is not None
 
     def _refuse_all(self, batch: Readable | None) -> Refused:
         """Refuse a batch (a client's, if it is given) unread; what its producer sends behind it waits for

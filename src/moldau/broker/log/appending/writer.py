@@ -62,15 +62,16 @@ class Writer:
         "_epochs_before",
         "_files",
         "_flusher",
+        "_holds",
         "_name",
         "_producers",
         "_reader",
         "_roll_jitter_ms",
         "_settings",
         "_since_index_written",
+        "accepts",
         "active",
         "failure",
-        "held",
         "index_due",
         "index_interval_bytes",
         "leader_epoch",
@@ -109,10 +110,11 @@ class Writer:
         self._roll_jitter_ms = roll_jitter_ms
         self.on_roll: Callable[[], None] | None = None
         """Called when a segment is full: a good moment to sync it."""
+        self.accepts = True
+        """Whether batches may be appended: the writer is neither offline nor held."""
         self.offline = False
         """Nothing more is written."""
-        self.held = False
-        """Nothing is appended for a moment: the log changes its directory."""
+        self._holds = 0  # who holds it: nothing is appended for a moment, as the log moves or is cut
         self.failure: OSError | None = None
         """Why batches staged in this turn are lost already; `flush_staged` raises it."""
         self.lost = LostWrites()
@@ -138,6 +140,28 @@ class Writer:
         self._settings = settings
         self.index_interval_bytes = settings.index_interval_bytes
         self._set_roll_marks()
+
+    # -- whether it accepts ------------------------------------------------------------------------
+
+    def go_offline(self) -> None:
+        """The disk failed: write nothing more."""
+        self.offline = True
+        self.accepts = False
+
+    def hold(self) -> None:
+        """Accept nothing, until `release` by each who holds it."""
+        self._holds += 1
+        self.accepts = False
+
+    def release(self) -> None:
+        """Accept again, unless another holds it as well, or it is offline."""
+        self._holds -= 1
+        self.accepts = not (self._holds or self.offline)
+
+    @property
+    def refuses_all(self) -> bool:
+        """Whether nothing is appended now: it does not accept, or a write of this turn has failed."""
+        return not self.accepts or self.failure is not None
 
     # -- staging -----------------------------------------------------------------------------------
 

@@ -55,7 +55,7 @@ class ProducerBatch(NamedTuple):
 
 
 class ProducerState(NamedTuple):
-    """What is known of one producer. The order of the fields is relied upon in leader_append.py."""
+    """What is known of one producer. leader_append.py unpacks it whole, in this order."""
 
     producer_epoch: int
     last_sequence: int

@@ -28,7 +28,13 @@ from moldau.broker.log.appending.inspection import Inspection
 from moldau.broker.log.log import AppendResult, Deferred
 from moldau.broker.replication.partition import Partition
 from moldau.common.protocol.errors import ErrorCode
-from moldau.common.protocol.hot_produce import PartitionAnswer, RecordsRefused, encode_produce_response
+from moldau.common.protocol.hot_produce import (
+    ANSWER_ERROR_CODE,
+    ANSWER_INDEX,
+    PartitionAnswer,
+    RecordsRefused,
+    encode_produce_response,
+)
 from moldau.common.protocol.hot_wire import frame_answer
 from moldau.common.protocol.operations import Operation, ResourceType
 from moldau.common.records.unpack_budget import UnpackBudget
@@ -286,7 +292,7 @@ class PendingProduce:
             self.exchange.end_waiting(self.waiting_bytes, replicated=not self.failed)
         if self.acks:
             self.slot.fill(self.frame())
-        elif any(row[1] for _, rows in self.answers for row in rows):
+        elif any(row[ANSWER_ERROR_CODE] for _, rows in self.answers for row in rows):
             self.exchange.close()
         else:
             self.slot.fill(None)
@@ -327,7 +333,10 @@ class PendingProduce:
         lost = (partition.index, error_code, -1, -1, -1, uncommitted_message(error_code))
         for key, rows in self.answers:
             if key in names:
-                rows[:] = [lost if row[0] == partition.index and not row[1] else row for row in rows]
+                rows[:] = [
+                    lost if row[ANSWER_INDEX] == partition.index and not row[ANSWER_ERROR_CODE] else row
+                    for row in rows
+                ]
 
 
 Kind = TypeVar("Kind", bound=PendingProduce)
