@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from data_plane_world import Client
+from jumping_time import until
 
 from moldau.broker.controller.decision import Decision
 from moldau.broker.controller.topics import NewTopic
@@ -24,12 +25,6 @@ from moldau.common.core.clock import SystemClock
 from moldau.common.protocol.frames import frame_request
 from moldau.common.settings.sources import from_texts
 from moldau.testing.shared_memory import SharedMemory
-
-
-async def until(true: Callable[[], object]) -> None:
-    """Wait until it is so; the scene's own limit ends the wait."""
-    while not true():  # noqa: ASYNC110
-        await asyncio.sleep(0.002)
 
 
 class ClockAhead(SystemClock):

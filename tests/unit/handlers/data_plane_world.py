@@ -6,6 +6,8 @@ import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
+from jumping_time import host_of_the_loop, run_in_jumping_time
+
 from moldau.broker.node import Node
 from moldau.broker.replication.partition import Partition
 from moldau.broker.server.connection import Connection
@@ -99,8 +101,12 @@ def produce_frame(topic: str, *sizes: int) -> bytes:
     return struct.pack(">i", len(header) + len(body)) + header + body
 
 
-def on_a_node(scene: Callable[[Node], Awaitable[None]], folder: Path, **texts: str) -> None:
-    """Run the scene with a broker that has the topics `a` and `b`."""
+def on_a_node(
+    scene: Callable[[Node], Awaitable[None]], folder: Path, *, real_time: bool = False, **texts: str
+) -> None:
+    """Run the scene with a broker that has the topics `a` and `b`, in a time that jumps over waits
+    (jumping_time.py); in real time where it speaks through sockets.
+    """
 
     async def main() -> None:
         settings = {
@@ -110,7 +116,7 @@ def on_a_node(scene: Callable[[Node], Awaitable[None]], folder: Path, **texts: s
             "num.partitions": "2",
         }
         settings.update({name.replace("_", "."): value for name, value in texts.items()})
-        node = Node(from_texts(settings))
+        node = Node(from_texts(settings), None if real_time else host_of_the_loop())
         await node.start()
         try:
             await node.controller.auto_create_topics(["a", "b"])
@@ -118,7 +124,10 @@ def on_a_node(scene: Callable[[Node], Awaitable[None]], folder: Path, **texts: s
         finally:
             await node.stop()
 
-    asyncio.run(asyncio.wait_for(main(), 60))
+    if real_time:
+        asyncio.run(asyncio.wait_for(main(), 60))
+    else:
+        run_in_jumping_time(main(), 600)
 
 
 def partition_of(node: Node, topic: str, index: int = 0) -> Partition:

@@ -6,10 +6,11 @@ has, requests name (rights_requests.py).
 
 import asyncio
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from data_plane_world import Client
+from jumping_time import until
 from rights_requests import CG, REQUESTS, A, B, G, T, find_coordinator
 
 from moldau.broker.handlers.parts.registry import TABLE
@@ -61,11 +62,6 @@ class Granting:
             for each in OPERATIONS_OF[resource_type]
             if self.allows(session, each, resource_type, name, quiet=True)
         )
-
-
-async def until(condition: Callable[[], object]) -> None:
-    while not condition():  # noqa: ASYNC110 - the scene's own limit ends the wait
-        await asyncio.sleep(0.001)
 
 
 class Answer(NamedTuple):

@@ -1,13 +1,12 @@
 """A data folder without metadata: what its logs say of producers and of leaders must not speak against those
 who come after."""
 
-import asyncio
 import struct
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from data_plane_world import VERSION, Client, led_by, on_a_node, partition_of, partition_rows
+from jumping_time import until
 
 from moldau.broker.coordinator.transaction.metadata import Transaction
 from moldau.broker.coordinator.transaction.records import Record as StateRecord
@@ -39,14 +38,6 @@ async def produce(node: Node, producer_id: int, sequence: int) -> int:
     await until(lambda: bool(client.answers()))
     (row,) = partition_rows(client.answers()[0])
     return int(row.error_code)
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    for _ in range(5000):
-        if condition():
-            return
-        await asyncio.sleep(0.001)
-    raise AssertionError("it never happened")
 
 
 def lose_metadata(folder: Path) -> None:

@@ -1,11 +1,10 @@
 """AlterReplicaLogDirs and what DescribeLogDirs tells of it, on a broker with two log directories."""
 
-import asyncio
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from data_plane_world import Client, on_a_node, partition_of, produce_frame
+from jumping_time import until
 
 from moldau.broker.handlers.parts.broker import RequestContext
 from moldau.broker.handlers.parts.registry import TABLE
@@ -46,15 +45,10 @@ def placed(node: Node) -> dict[tuple[str, int], list[tuple[str, bool, int]]]:
     return rows
 
 
-async def eventually(met: Callable[[], bool]) -> None:
-    while not met():  # noqa: ASYNC110 - what is waited for sets no event
-        await asyncio.sleep(0.001)
-
-
 async def appended(node: Node, client: Client, count: int) -> None:
     before = len(client.answers())
     client.feed(produce_frame("a", 1000) * count)
-    await eventually(lambda: len(client.answers()) == before + count)
+    await until(lambda: len(client.answers()) == before + count)
 
 
 def test_a_replica_moves_and_both_copies_are_described_meanwhile(tmp_path: Path) -> None:
@@ -72,7 +66,7 @@ def test_a_replica_moves_and_both_copies_are_described_meanwhile(tmp_path: Path)
             (path, path == other, 3 if path == other else 0) for path in (one, two)
         ]
         node.replicas.folder_quota.bytes_per_second = 1 << 40
-        await eventually(lambda: placed(node)["a", 0] == [(other, False, 0)])
+        await until(lambda: placed(node)["a", 0] == [(other, False, 0)])
         assert partition_of(node, "a").log.directory == f"{other}/a-0"
         await appended(node, client, 2)
         assert partition_of(node, "a").high_watermark == 5

@@ -4,12 +4,12 @@ at once when the quota is gone.
 Delays are so long that no test waits for the end of one.
 """
 
-import asyncio
 import struct
 
 import pytest
 from brokers_world import client_of, with_brokers
 from data_plane_world import Client, on_a_node, produce_frame
+from jumping_time import until
 
 from moldau.broker.controller.partitions import MorePartitions
 from moldau.broker.controller.quotas import AlterQuotas
@@ -31,14 +31,6 @@ EVERYBODY = (("user", None),)
 async def quota(node, entity, **values):
     ((_, outcome),) = await node.controller.alter_quotas([AlterQuotas(entity, tuple(values.items()))])
     assert not outcome.failed, outcome
-
-
-async def until(holds):
-    for _ in range(60_000):
-        if holds():
-            return
-        await asyncio.sleep(0.001)
-    raise AssertionError("it did not come to that")
 
 
 class Asking(Client):

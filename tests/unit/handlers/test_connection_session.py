@@ -4,12 +4,12 @@ only while it is what it was.
 
 import asyncio
 import struct
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from data_plane_world import Client, on_a_node, partition_rows, produce_frame
+from jumping_time import settled, until
 
 from moldau.broker.handlers import load_all
 from moldau.broker.handlers.apis.produce.produce_repeat import RepeatedProduce
@@ -40,14 +40,6 @@ def renamed(produce: bytes, client: bytes) -> bytes:
     """The same Produce request (of the client `load`) from another client id."""
     content = produce[4:12] + client + produce[12 + len(field("load")) :]
     return struct.pack(">i", len(content)) + content
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    for _ in range(5000):
-        if condition():
-            return
-        await asyncio.sleep(0.001)
-    raise AssertionError("it never happened")
 
 
 class Seen:
@@ -88,7 +80,7 @@ def test_both_kinds_of_handler_get_the_connection_s_own_session(tmp_path: Path, 
         metadata = frame(METADATA, 9, field("load"), MetadataRequest(topics=None).encode(9), flexible=True)
         for client in (one, other):
             client.feed(produce_frame("a", 100))
-            await asyncio.sleep(0.01)
+            await settled()
             client.feed(metadata)
         sessions = [session for _, session, _ in seen.calls]
         assert seen.keys() == [PRODUCE, METADATA] * 2
@@ -115,7 +107,7 @@ def test_a_repeated_request_is_remembered_for_as_long_as_its_session_stays_the_s
             """Whether the request was decoded; its batch is appended in either case."""
             calls = len(seen.calls)
             client.feed(produce_frame("a", 100))
-            await asyncio.sleep(0.01)
+            await settled()
             return len(seen.calls) > calls
 
         assert [await produce() for _ in range(3)] == [True, False, False]
@@ -149,7 +141,7 @@ def test_every_request_passes_one_function_also_one_that_repeats(
         large = produce_frame("a", *[100_000, 100_000])
         for each in (produce_frame("a", 100), produce_frame("a", 100), metadata, large):
             client.feed(each)
-            await asyncio.sleep(0.01)
+            await settled()
         assert seen.keys() == [PRODUCE, METADATA, PRODUCE]
         assert passed == [client.connection.session] * 4
 
@@ -170,7 +162,7 @@ def test_a_connection_that_is_accepted_has_a_session_of_its_listener(tmp_path: P
             assert (session.principal, session.authenticated_ms) == (ANONYMOUS, None)
             writer.close()
 
-    on_a_node(scene, tmp_path)
+    on_a_node(scene, tmp_path, real_time=True)
 
 
 def test_a_client_id_is_known_in_every_request_and_another_one_is_another_client(
@@ -189,10 +181,10 @@ def test_a_client_id_is_known_in_every_request_and_another_one_is_another_client
         ]
         for each in renames:
             client.feed(each)
-            await asyncio.sleep(0.01)
+            await settled()
         assert [client_id for _, _, client_id in seen.calls] == ["load", "other", "load", "", ""]
         client.feed(renamed(usual, field("")))  # the same again: the short way
-        await asyncio.sleep(0.01)
+        await settled()
         assert len(seen.calls) == len(renames)
         metadata = frame(METADATA, 8, field("löad"), MetadataRequest(topics=None).encode(8), flexible=False)
         umlaut = metadata.replace(field("löad"), struct.pack(">h", 5) + "löad".encode())
@@ -214,7 +206,7 @@ def test_a_header_that_lies_ends_the_connection_and_names_nobody(tmp_path: Path,
     async def scene(node: Node) -> None:
         liar = Client(node)
         liar.feed(produce_frame("a", 100))
-        await asyncio.sleep(0.01)
+        await settled()
         content = struct.pack(">hhi", PRODUCE, 9, 1) + client + bytes(20)
         liar.feed(struct.pack(">i", len(content)) + content)
         assert liar.transport.closed
@@ -231,7 +223,7 @@ def test_header_tags_are_stepped_over_where_the_client_is_known(tmp_path: Path) 
         tagged = usual[:head] + b"\1\7\2ab" + usual[head + 1 :]
         for each in (usual, tagged):
             client.feed(struct.pack(">i", len(each) - 4) + each[4:])
-            await asyncio.sleep(0.01)
+            await settled()
         assert [row.error_code for each in client.answers() for row in partition_rows(each)] == [0, 0]
 
     on_a_node(scene, tmp_path)

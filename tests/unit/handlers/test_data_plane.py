@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from data_plane_world import Client, on_a_node, partition_of, partition_rows, produce_frame
+from jumping_time import settled
 
 from moldau.broker.handlers.apis.fetch.list_offsets import list_offsets
 from moldau.broker.handlers.apis.produce.produce_repeat import RepeatedProduce
@@ -43,11 +44,11 @@ def test_a_malformed_repetition_behind_parked_answers_costs_its_connection_alone
         bad = struct.pack(">i", len(bad) - 4) + bad[4:]
         evil.feed(frame * 256 + bad)  # the last is looked at when the turn's write has been answered
         other.feed(produce_frame("b", 100))
-        await asyncio.sleep(0.01)
+        await settled()
         assert [row.error_code for each in other.answers() for row in partition_rows(each)] == [0]
         assert evil.transport.closed
         other.feed(produce_frame("b", 100) * 2)
-        await asyncio.sleep(0.01)
+        await settled()
         assert len(other.answers()) == 3
 
     on_a_node(scene, tmp_path)
@@ -62,7 +63,7 @@ def test_a_disk_that_fails_in_the_middle_of_a_request_is_told_for_all_its_partit
         files.pwritev = broken  # type: ignore[method-assign]  # how large batches are written
         client = Client(node)
         client.feed(produce_frame("a", 100, LARGE_BATCH_BYTES))
-        await asyncio.sleep(0.01)
+        await settled()
         (answer,) = client.answers()
         assert [row.error_code for row in partition_rows(answer)] == [ErrorCode.KAFKA_STORAGE_ERROR] * 2
 
@@ -96,7 +97,7 @@ def test_a_damaged_segment_is_said_to_whoever_searches_it(tmp_path: Path) -> Non
     async def scene(node: Node) -> None:
         client = Client(node)
         client.feed(produce_frame("a", 100))
-        await asyncio.sleep(0.01)
+        await settled()
         segment = partition_of(node, "a").log.segments[0]
         segment.write([bytes(segment.size_bytes)], segment.size_bytes, 0)
         asked = ListOffsetsTopic(name="a", partitions=[ListOffsetsPartition(partition_index=0, timestamp=1)])

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 
 import admin_world
 import pytest
+from jumping_time import until
 
 from moldau.broker.controller.delegation_tokens import NewToken, create_token
 from moldau.broker.handlers import load_all
@@ -350,10 +351,7 @@ def test_an_expired_token_is_nobodys_and_is_removed(tmp_path):
         assert [each.token_id for each in (await world.describe(user("alice"))).tokens] == [long.token_id]
         assert len(world.tokens) == 2
         world.timers.advance(HOUR_MS)  # delegation.token.expiry.check.interval.ms
-        for _ in range(12_000):  # the store writes on a worker
-            if len(world.tokens) == 1:
-                break
-            await asyncio.sleep(0.01)
+        await until(lambda: len(world.tokens) == 1)  # the store writes on a worker
         assert list(world.tokens) == [long.token_id]
 
     scenario(tmp_path, story)

@@ -1,10 +1,10 @@
 """What DeleteRecords was answered for holds after a crash: the new beginning is written down before."""
 
-import asyncio
 import shutil
 
 import pytest
 from data_plane_world import Client, on_a_node, partition_of, produce_frame
+from jumping_time import until
 
 from moldau.common.protocol.errors import ErrorCode
 from moldau.common.protocol.frames import frame_request
@@ -22,10 +22,7 @@ async def deleted(node, offset):
     request = DeleteRecordsRequest(topics=[DeleteRecordsTopic(name="a", partitions=[row])], timeout_ms=10_000)
     client = Client(node)
     client.feed(frame_request(21, 2, 1, "load", request.encode(2)))
-    for _ in range(60_000):
-        if client.transport.sent:
-            break
-        await asyncio.sleep(0.001)
+    await until(lambda: client.transport.sent)
     return DeleteRecordsResponse.decode(bytes(client.transport.sent[9:]), 2).topics[0].partitions[0]
 
 
@@ -38,10 +35,7 @@ def crashed(tmp_path):
         client = Client(node)
         for _ in range(10):
             client.feed(produce_frame("a", 10))
-        for _ in range(60_000):
-            if len(client.answers()) == 10:
-                break
-            await asyncio.sleep(0.001)
+        await until(lambda: len(client.answers()) == 10)
         for offset in (3, 7):
             assert (await deleted(node, offset)).low_watermark == offset
         shutil.copytree(folder, copy)
@@ -61,10 +55,7 @@ def test_a_disk_that_fails_at_that_is_told(tmp_path):
     async def scene(node):
         client = Client(node)
         client.feed(produce_frame("a", 10))
-        for _ in range(60_000):
-            if client.answers():
-                break
-            await asyncio.sleep(0.001)
+        await until(client.answers)
         (directory,) = node.logs.directories
 
         def refuse(name, offsets):

@@ -1,13 +1,12 @@
 """Long polls of consumers that read committed records only: woken by what they may see, by nothing else."""
 
-import asyncio
 import struct
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from data_plane_world import Client, on_a_node, partition_of, produce_frame
+from jumping_time import until
 
 from moldau.broker.handlers.apis.fetch.fetch import OneFetch
 from moldau.broker.node import Node
@@ -62,14 +61,6 @@ def end(node: Node) -> None:
 
 def answer(client: Client) -> FetchResponse:
     return FetchResponse.decode(bytes(client.transport.sent)[9:], VERSION)
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    for _ in range(5000):
-        if condition():
-            return
-        await asyncio.sleep(0.001)
-    raise AssertionError("it never happened")
 
 
 def test_an_open_transaction_wakes_nobody_and_its_marker_does(

@@ -1,10 +1,10 @@
 """How large an answer to Fetch gets when little room is left for answers."""
 
-import asyncio
 import struct
 from pathlib import Path
 
 from data_plane_world import Client, on_a_node, produce_frame
+from jumping_time import settled
 
 from moldau.broker.node import Node
 from moldau.common.protocol.frames import frame_request
@@ -41,7 +41,7 @@ async def filled(node: Node, *sizes: int) -> None:
     client = Client(node)
     for size in sizes:
         client.feed(produce_frame("a", size))
-    await asyncio.sleep(0.01)
+    await settled()
     assert len(client.answers(9)) == len(sizes)
 
 

@@ -4,11 +4,11 @@ import asyncio
 import random
 import struct
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from data_plane_world import VERSION, Client, led_by, on_a_node, partition_of, partition_rows, produce_frame
+from jumping_time import until
 
 from moldau.broker.metadata.changes import PartitionChanged, replay
 from moldau.broker.node import Node
@@ -63,8 +63,7 @@ def waiting_frame(topic: str, acks: int, timeout_ms: int) -> bytes:
 
 async def answered(client: Client, count: int = 1) -> list[int]:
     """The error codes of so many Produce answers."""
-    while len(client.answers()) < count:  # noqa: ASYNC110
-        await asyncio.sleep(0.001)
+    await until(lambda: len(client.answers()) >= count)
     return [int(partition_rows(answer)[0].error_code) for answer in client.answers()]
 
 
@@ -280,8 +279,3 @@ async def send(client: Client, data: bytes) -> None:
         await until(lambda: client.transport.reading)
         client.feed(data[at : at + 65536])
         await asyncio.sleep(0)
-
-
-async def until(done: Callable[[], bool]) -> None:
-    while not done():  # noqa: ASYNC110
-        await asyncio.sleep(0.001)

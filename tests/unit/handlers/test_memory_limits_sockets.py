@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from data_plane_world import on_a_node, produce_frame
+from jumping_time import until
 from test_fetch_room import fetch_frame
 
 from moldau.broker.node import Node
@@ -19,14 +20,6 @@ Ask = Callable[[bytes], Awaitable[bytes]]
 async def answer(reader: asyncio.StreamReader) -> bytes:
     (size,) = struct.unpack(">i", await reader.readexactly(4))
     return await reader.readexactly(size)
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    for _ in range(800):
-        if condition():
-            return
-        await asyncio.sleep(0.01)
-    raise AssertionError("it did not come to that within eight seconds")
 
 
 async def good_client(node: Node) -> Ask:
@@ -67,7 +60,7 @@ def test_half_frames_of_many_clients_do_not_keep_a_good_one_out(
         for one in held:
             one.close()
 
-    on_a_node(scene, tmp_path, queued_max_request_bytes="2500000")
+    on_a_node(scene, tmp_path, real_time=True, queued_max_request_bytes="2500000")
     assert "made no progress for 2 s" in caplog.text
     assert "queued.max.request.bytes=2500000 was used up" in caplog.text
 
@@ -87,5 +80,5 @@ def test_clients_that_do_not_read_are_closed_and_a_good_one_reads_on(
             one.close()
         await until(lambda: not node.listeners.responses.used_bytes)
 
-    on_a_node(scene, tmp_path, moldau_queued_max_response_bytes=str(10 * MB))
+    on_a_node(scene, tmp_path, real_time=True, moldau_queued_max_response_bytes=str(10 * MB))
     assert "moldau.queued.max.response.bytes=10000000 is used up" in caplog.text

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from data_plane_world import Client, led_by, on_a_node, partition_of, partition_rows
+from jumping_time import idle, settled, until
 
 from moldau.broker.handlers.apis.produce import produce_later
 from moldau.broker.handlers.apis.transactions.transaction_verifier import Codes, Question
@@ -77,12 +78,8 @@ def frame(
 
 async def answered(client: Client, count: int = 1) -> list[PartitionProduceResponse]:
     """The rows of the first answers, once so many have come."""
-    for _ in range(2000):
-        answers = client.answers()
-        if len(answers) >= count:
-            return [row for each in answers for row in partition_rows(each)]
-        await asyncio.sleep(0.001)
-    raise AssertionError(f"{len(client.answers())} answers instead of {count}")
+    await until(lambda: len(client.answers()) >= count)
+    return [row for each in client.answers() for row in partition_rows(each)]
 
 
 def compacted(node: Node, *topics: str) -> None:
@@ -170,7 +167,7 @@ def test_the_connection_s_next_requests_keep_their_order(
         again = batch(60_000, base_sequence=0, **producer)
         client.feed(b"".join(frame(("a", 0, each)) for each in (first, second, third, again)))
         await held.reached()
-        await asyncio.sleep(0.01)
+        await idle()
         assert not client.answers()
         held.go.set()
         rows = await answered(client, 4)
@@ -213,10 +210,7 @@ def test_the_answer_names_the_records_at_fault(tmp_path: Path, codec: str, count
         log.reconfigure(log.settings.replace(max_message_bytes=10_000_000))
         client.feed(frame(("a", 0, batch(count, keyless=(3, 7), codec=codec)), version=version))
         sent = client.transport.sent
-        for _ in range(2000):
-            if sent:
-                break
-            await asyncio.sleep(0.001)
+        await until(lambda: sent)
         (size,) = struct.unpack_from(">i", sent)
         answer = ProduceResponse.decode(bytes(sent[8 + (version >= 9) : 4 + size]), version)
         (row,) = partition_rows(answer)
@@ -235,7 +229,7 @@ def test_a_repeated_request_names_the_records_at_fault_too(tmp_path: Path) -> No
     async def scene(node: Node, client: Client) -> None:
         for _ in range(2):
             client.feed(frame(("a", 0, batch(10))))
-            await asyncio.sleep(0.001)
+            await settled()
         assert client.connection.shortcut is not None
         client.feed(frame(("a", 0, batch(10, keyless=(9,)))))
         row = (await answered(client, 3))[-1]
@@ -356,11 +350,7 @@ def test_without_acks_the_connection_ends_when_a_row_put_off_fails(tmp_path: Pat
         (row,) = await answered(client)
         assert (row.error_code, values(node, "a")) == (0, [60_000])
         client.feed(frame(("a", 0, batch(60_000, keyless=(1,))), acks=0))
-        for _ in range(2000):
-            if client.transport.closed:
-                break
-            await asyncio.sleep(0.001)
-        assert client.transport.closed
+        await until(lambda: client.transport.closed)
 
     on_a_compacted_node(scene, tmp_path)
 
@@ -395,11 +385,7 @@ def test_a_bug_in_an_inspection_costs_its_connection_alone(
 
     async def scene(node: Node, client: Client) -> None:
         client.feed(frame(("a", 0, LONG)))
-        for _ in range(2000):
-            if client.transport.closed:
-                break
-            await asyncio.sleep(0.001)
-        assert client.transport.closed
+        await until(lambda: client.transport.closed)
         other = Client(node)
         other.feed(frame(("a", 0, SHORT)))
         assert (await answered(other))[0].error_code == 0
@@ -431,7 +417,7 @@ def test_a_transaction_s_first_batches_keep_their_order_while_one_is_inspected(
         await held.reached()
         client.feed(send(("a", 0, in_transaction(60_000, 3))))
         client.feed(send(("a", 0, in_transaction(60_003, 70_000))))
-        await asyncio.sleep(0.01)
+        await idle()
         assert not client.answers()
         held.go.set()
         rows = await answered(client, 3)
@@ -496,14 +482,6 @@ def test_a_transaction_s_refused_records_are_named(tmp_path: Path) -> None:
     on_a_compacted_node(scene, tmp_path)
 
 
-async def when(condition: Callable[[], bool]) -> None:
-    for _ in range(5000):
-        if condition():
-            return
-        await asyncio.sleep(0.001)
-    raise AssertionError("it did not come to that")
-
-
 @pytest.mark.parametrize("version", [5, 9])
 def test_more_rows_than_are_decoded_at_once_are_answered_alike(tmp_path: Path, version: int) -> None:
     async def scene(node: Node, client: Client) -> None:
@@ -513,8 +491,8 @@ def test_more_rows_than_are_decoded_at_once_are_answered_alike(tmp_path: Path, v
         client.feed(frame(*rows, version=version))
         client.feed(frame(("a", 0, SHORT), version=version))
         sent = client.transport.sent
-        await when(lambda: len(sent) > 4 and len(sent) > 4 + struct.unpack_from(">i", sent)[0])
-        await asyncio.sleep(0.01)
+        await until(lambda: len(sent) > 4 and len(sent) > 4 + struct.unpack_from(">i", sent)[0])
+        await settled()
         answers, data = [], bytes(sent)
         while data:
             (size,) = struct.unpack_from(">i", data)
@@ -542,7 +520,7 @@ def test_many_rows_without_acks_and_with_an_error_end_the_connection(tmp_path: P
         client.feed(frame(("a", 0, SHORT)))
         assert [row.base_offset for row in await answered(client)] == [600]
         client.feed(frame(*[("a", 0, SHORT)] * 600, ("nowhere", 0, SHORT), acks=0))
-        await when(lambda: client.transport.closed)
+        await until(lambda: client.transport.closed)
         assert partition_of(node, "a").log.log_end_offset == 1201
 
     on_a_compacted_node(scene, tmp_path)
@@ -567,7 +545,7 @@ def test_many_rows_that_do_not_parse_append_nothing(tmp_path: Path) -> None:
         whole = frame(*[("a", 0, SHORT)] * 600)
         torn = struct.pack(">i", len(whole) - 4 - 5) + whole[4:-5]
         client.feed(torn)
-        await when(lambda: client.transport.closed)
+        await until(lambda: client.transport.closed)
         assert partition_of(node, "a").log.log_end_offset == 0
 
     on_a_compacted_node(scene, tmp_path)
@@ -605,7 +583,7 @@ def test_a_batch_does_not_overtake_one_that_still_waits_for_its_inspection(
         asked[0].set_result({("a", 0): 0})
         await held.reached()
         client.feed(send(("a", 0, in_transaction(sequence + 60_001, 3))))
-        await asyncio.sleep(0.01)
+        await idle()
         held.go.set()
         rows = await answered(client, len(before) + 3)
         expected = [*before, (0, offset), (0, offset + 1), (0, offset + 60_001)]

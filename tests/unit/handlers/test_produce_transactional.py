@@ -2,14 +2,14 @@
 
 import asyncio
 import struct
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from data_plane_world import Client, on_a_node, partition_of, partition_rows
+from jumping_time import until
 
-from moldau.broker.handlers.apis.transactions.transaction_verifier import Question
+from moldau.broker.handlers.apis.transactions.transaction_verifier import ASK_TIMEOUT_MS, Question
 from moldau.broker.node import Node
 from moldau.common.protocol.errors import ErrorCode
 from moldau.common.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
@@ -67,14 +67,6 @@ def codes(client: Client) -> list[int]:
     return [row.error_code for each in client.answers() for row in partition_rows(each)]
 
 
-async def until(condition: Callable[[], bool]) -> None:
-    for _ in range(5000):
-        if condition():
-            return
-        await asyncio.sleep(0.001)
-    raise AssertionError("it never happened")
-
-
 def end(node: Node, *, committed: bool = True) -> None:
     kind = ControlType.COMMIT if committed else ControlType.ABORT
     partition_of(node, "a").append_marker(EndTransactionMarker(kind, 0), PRODUCER, 0, 1_000)
@@ -104,7 +96,7 @@ def test_batches_that_come_while_the_coordinator_thinks_keep_their_order(tmp_pat
         client = Client(node)
         for sequence in range(5):
             client.feed(frame(sequence))
-        await asyncio.sleep(0.01)
+        await asyncio.sleep(ASK_TIMEOUT_MS / 1000 - 1)
         assert not client.answers()
         assert partition_of(node, "a").log.log_end_offset == 0
         assert len(coordinator.asked) == 1

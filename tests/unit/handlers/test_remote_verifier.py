@@ -11,7 +11,7 @@ import pytest
 from data_plane_world import Client, on_a_node, partition_of, partition_rows
 from test_produce_transactional import PRODUCER, end, frame, until
 
-from moldau.broker.handlers.apis.transactions.transaction_verifier import Codes, Question
+from moldau.broker.handlers.apis.transactions.transaction_verifier import ASK_TIMEOUT_MS, Codes, Question
 from moldau.broker.node import Node
 from moldau.common.core.waiting import Answer
 from moldau.common.protocol.errors import ErrorCode
@@ -118,7 +118,7 @@ def test_a_client_that_gave_up_waiting_and_sends_again_gets_one_copy(tmp_path: P
         first.feed(frame(0))
         first.connection.connection_lost(None)
         second.feed(frame(0) + frame(1))
-        await asyncio.sleep(0.01)
+        await asyncio.sleep(ASK_TIMEOUT_MS / 1000 - 1)
         assert len(remote.questions) == 1
         remote.answer()
         await until(lambda: len(codes(second)) == 2)

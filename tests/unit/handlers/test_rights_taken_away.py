@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from acl_world import ROOT, AclWorld, Person, batch, produces, with_acls
-from rights_world import until
+from jumping_time import until
 
 from moldau.common.protocol.errors import ErrorCode
 from moldau.common.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
