@@ -12,6 +12,7 @@ from hung_tests import (  # noqa: F401  (hooks)
     pytest_sessionfinish,
 )
 from hypothesis import HealthCheck, settings
+from short_names import short_name
 
 from moldau.broker.log.compaction import kernel
 
@@ -30,6 +31,10 @@ settings.load_profile("new" if os.environ.get("MOLDAU_NEW_EXAMPLES") else "same"
 def pytest_configure(config: pytest.Config) -> None:
     hung_tests.pytest_configure(config)
     run_times.record_times(config)
+
+
+def pytest_make_parametrize_id(val: object) -> str | None:
+    return short_name(val)
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 # Seconds a test, about, where there was no run before: what starts processes takes long.
 SECONDS_BY_FOLDER = {
-    "tests/torture": 30.0,
+    "tests/torture": 5.0,
     "tests/pipelines": 3.0,
     "tests/clients": 0.6,
     "tests/sim": 0.6,
-    "tests/property": 1.0,
+    "tests/kit": 2.0,
 }
 SECONDS_ELSEWHERE = 0.02
 

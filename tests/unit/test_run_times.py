@@ -118,7 +118,7 @@ def test_names_and_units(nodeid: str, plain: tuple[str, str], unit: str) -> None
 
 def test_unseen_tests_are_judged_by_their_folder() -> None:
     known = {"tests/unit/a.py::b": 7.0}
-    assert expected_seconds(["tests/unit/a.py::b", "tests/torture/a.py::b@cluster"], known) == 37.0
+    assert expected_seconds(["tests/unit/a.py::b", "tests/torture/a.py::b@cluster"], known) == 12.0
     assert expected_seconds(["tests/unit/a.py::c"], known) < expected_seconds(
         ["tests/clients/a.py::c"], known
     )
