@@ -13,7 +13,7 @@ Budget: decoding a one-partition request 2.0 reference loops, encoding its respo
 
 import struct
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from moldau.common.protocol.hot_wire import checked_count, skip_tagged_fields, uvarint
 from moldau.common.protocol.wire import MalformedMessage
@@ -158,8 +158,8 @@ class RecordsRefused(NamedTuple):
 PartitionAnswer = tuple[int, int, int, int, int, str | RecordsRefused | None]
 """(index, error code, base offset, log append time ms, log start offset, error message); a plain tuple, as a
 named one costs three times as much to make."""
-ANSWER_INDEX = 0
-ANSWER_ERROR_CODE = 1
+ANSWER_INDEX: Final = 0
+ANSWER_ERROR_CODE: Final = 1
 
 _ANSWER_V3 = struct.Struct(">ihqq").pack
 _ANSWER_V5 = struct.Struct(">ihqqq").pack
