@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from moldau.broker.monitor.conditions import CONDITIONS
 from moldau.common.protocol.errors import ErrorCode
 from moldau.common.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
@@ -41,6 +42,8 @@ from moldau.common.protocol.messages.produce import (
     TopicProduceResponse,
 )
 from moldau.tools.cluster.server_file import KEPT, write_settings
+from moldau.tools.doctor.findings import Finding, Grade, Report
+from moldau.tools.doctor.partitions import check_batches
 from moldau.tools.shared import causes
 from moldau.tools.shared.admin import select_names
 from moldau.tools.shared.causes import why_no_topic, why_not_read, why_not_written, why_stalled, with_cause
@@ -205,6 +208,25 @@ def test_why_changes_are_late(monkeypatch: pytest.MonkeyPatch) -> None:
     cause = {"name": "metadata-store-lost", "message": "ZooKeeper is not reached", "remedy": "Mend it."}
     health["causes"] = [cause]  # type: ignore[assignment]
     assert why_stalled(cluster) == "ZooKeeper is not reached: Mend it."
+
+
+def test_the_doctor_names_batches_that_the_broker_knows_to_be_unreadable(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert {causes.UNREADABLE_CAUSE, *causes.STORE_CAUSES} <= set(CONDITIONS)
+    found: list[Finding] = []
+    cluster: Any = Cluster()
+    for health in (None, {"causes": [{"name": "disk-nearly-full", "message": "x", "remedy": "y"}]}):
+        monkeypatch.setattr(
+            "moldau.tools.shared.own_health.own_health", lambda connection, health=health: health
+        )
+        check_batches(Report(found.append), cluster)
+    assert found == []
+    message = "no consumer can read: orders-2 at offset 42 (no zstd)"
+    told = {"causes": [{"name": "batches-unreadable", "message": message, "remedy": "Go on behind it."}]}
+    monkeypatch.setattr("moldau.tools.shared.own_health.own_health", lambda connection: told)
+    check_batches(Report(found.append), cluster)
+    assert found == [Finding("records", Grade.WARNING, message, "Go on behind it.")]
 
 
 def test_only_errors_that_say_little_are_looked_into(monkeypatch: pytest.MonkeyPatch) -> None:

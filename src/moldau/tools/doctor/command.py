@@ -114,7 +114,7 @@ def examine(
     """Run all checks. UsageError for settings that cannot be used at all."""
     from moldau.tools.doctor.addresses import Advertised, check_advertised, check_bootstrap
     from moldau.tools.doctor.groups import check_coordinator, check_lag
-    from moldau.tools.doctor.partitions import check_disks, check_partitions, check_store
+    from moldau.tools.doctor.partitions import check_batches, check_disks, check_partitions, check_store
     from moldau.tools.doctor.round_trip import check_round_trip
     from moldau.tools.doctor.transport import transport_of
     from moldau.tools.shared.connection import parse_address
@@ -147,6 +147,7 @@ def examine(
     check_partitions(report, connection, metadata, topic)
     check_disks(report, connection, alive)
     check_store(report, connection)
+    check_batches(report, connection)
     if not alive:
         report.skip("the rest", "no broker is reached at its advertised address")
         return

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from moldau.tools.doctor.findings import Report
 from moldau.tools.shared.admin import describe_configs
-from moldau.tools.shared.causes import disk_trouble, store_troubles
+from moldau.tools.shared.causes import disk_trouble, store_troubles, unreadable_batches
 from moldau.tools.shared.errors import CommandError
 
 if TYPE_CHECKING:
@@ -107,6 +107,12 @@ def check_store(report: Report, connection: Connection) -> None:
     """Find a store of the metadata (ZooKeeper) that the broker does not reach: nothing can change then."""
     for message, remedy in store_troubles(connection):
         report.fail("metadata store", f"{message}; topics, settings and leaders cannot change", remedy)
+
+
+def check_batches(report: Report, connection: Connection) -> None:
+    """Find batches that no consumer can read, which the broker at the bootstrap address has met."""
+    for message, remedy in unreadable_batches(connection):
+        report.warn("records", message, remedy)
 
 
 def check_disks(report: Report, connection: Connection, brokers: Sequence[Advertised]) -> None:

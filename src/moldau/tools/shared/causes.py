@@ -51,6 +51,7 @@ LATE = LIBRDKAFKA_GAVE_UP | {
 _UNAUTHORIZED = "TOPIC_AUTHORIZATION_FAILED"
 _CODES = {int(code): code.name for code in ErrorCode}
 STORE_CAUSES = frozenset({"metadata-store-lost", "metadata-store-slow", "no-controller", "starting"})
+UNREADABLE_CAUSE = "batches-unreadable"
 _STORE_REMEDY = (
     "look at the ZooKeeper ensemble (a majority of its members must live), and at the network to it"
 )
@@ -188,6 +189,20 @@ def store_troubles(connection: Connection) -> list[tuple[str, str]]:
     if not found and store.get("up") is False:  # too short a time ago to be a cause already
         return [(f"{store.get('name')} is not reached for {store.get('since_seconds')} s", _STORE_REMEDY)]
     return found
+
+
+def unreadable_batches(connection: Connection) -> list[tuple[str, str]]:
+    """Batches that no consumer can read, as far as the broker at the bootstrap address has met them: facts
+    and remedies.
+    """
+    from moldau.tools.shared.own_health import own_health
+
+    health = own_health(connection) or {}
+    return [
+        (each["message"], each["remedy"])
+        for each in health.get("causes", ())
+        if each.get("name") == UNREADABLE_CAUSE
+    ]
 
 
 def _first_leaderless(connection: Connection, *, only_internal: bool) -> str:
