@@ -157,6 +157,7 @@ class Player:
             return ["nothing" if next_ms == float("inf") else f"nothing before {next_ms:.0f}"]
         if self.rate_exceeded:
             machine.hold_back()
+        wait_ms = machine.wait_ms_max(LIMITS.wait_ms_max, self.now_ms)
         begun = machine.request(LIMITS)
         if begun is None:
             return ["nothing"]
@@ -165,7 +166,8 @@ class Player:
         for followed in changed:
             machine.row_asked(followed, topics, LIMITS)
         assert machine.session_told()
-        lines = [f"session {request.session_id} epoch {request.session_epoch}"]
+        waits = "" if wait_ms == LIMITS.wait_ms_max else f" waits {wait_ms} ms"
+        lines = [f"session {request.session_id} epoch {request.session_epoch}{waits}"]
         for topic in topics.values():
             name = topic.topic_id.decode().strip()
             lines += [

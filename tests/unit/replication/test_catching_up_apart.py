@@ -54,7 +54,7 @@ class FakePartition(SimpleNamespace):
 
 class World:
     def __init__(self) -> None:
-        clock = ManualClock()
+        self.clock = clock = ManualClock()
         host = SimpleNamespace(
             timers=ManualTimers(clock), loop=asyncio.get_running_loop(), random=random.Random(1)
         )
@@ -102,6 +102,9 @@ def test_who_catches_up_is_fetched_apart_and_comes_back_with_its_next_records() 
         await turns()
         assert world.peers["fetcher-0-catching-up"].asked() == {0}
         assert world.peers["fetcher-0"].asked() == {1}
+        world.clock.advance(100)
+        world.peers["fetcher-0"].answer_nothing()  # nobody came for a while: the next request waits long
+        await turns()
         behind.isr = (LEADER, HERE)
         world.fetcher.fetch_from(behind, FetchFrom(LEADER, 0, 10))  # after its records were appended
         await turns()

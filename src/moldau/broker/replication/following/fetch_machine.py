@@ -30,6 +30,11 @@ but no pause. A pause that ends before all is stored goes on as LATE.
 Pauses grow from 50 ms to `replica.fetch.backoff.ms`, with a fifth of jitter: a leader that restarts is not
 asked by all its followers at once. The request as a whole pauses the same way.
 
+While newcomers come, as they do a slice at a time when a topic has many partitions, requests wait at the
+leader for a short time only: those that come next need no request of their own, which would name all of
+them each time. Each request costs by the partitions that it is for, so the more there are, the longer it
+waits.
+
 Invariants: a partition is in the next request if and only if it is FETCHING; a row counts only for the
 position that it was asked for; at most one Append, Truncate, Restart or FindStart of a partition is under
 way.
@@ -67,6 +72,9 @@ JITTER = 0.2
 LATE_MS = 100.0
 THROTTLED_MS = 100.0
 RELEASED_AT_ONCE = 256
+SHORT_WAIT_MS = 20
+SHORT_WAIT_MS_MAX = 100
+NEWCOMERS_MS = 100.0
 
 _FETCHING, _STORING, _LATE = FetchState.FETCHING, FetchState.STORING, FetchState.LATE
 _SEARCHING, _PAUSED = FetchState.SEARCHING, FetchState.PAUSED
@@ -132,6 +140,8 @@ class FetchMachine:
         self._release_ms: float | None = None
         self._failures = 0
         self._silent_until_ms = 0.0
+        self._has_newcomers = False
+        self._newcomers_until_ms = 0.0
 
     # What to follow
 
@@ -143,6 +153,7 @@ class FetchMachine:
             if followed is not None:
                 self._enter(followed, _STOPPED)
             held[partition.index] = followed = Followed(partition, fetch)
+            self._has_newcomers = True
             self._go_on(followed)
             return
         before, state = followed.position, followed.state
@@ -219,6 +230,9 @@ class FetchMachine:
 
     def tick(self, now_ms: float) -> None:
         """It is this late, monotonic: what is late is left out, and pauses end."""
+        if self._has_newcomers:
+            self._has_newcomers = False
+            self._newcomers_until_ms = now_ms + NEWCOMERS_MS
         if not self._storing:
             self._late_ms = None
         elif self._late_ms is None:
@@ -275,6 +289,16 @@ class FetchMachine:
         for followed in self._session.asked():
             if self._must_wait(followed.partition):
                 self._enter(followed, _THROTTLED)
+
+    def wait_ms_max(self, limit_ms: int, now_ms: float) -> int:
+        """How long the next request may wait at the leader, of `replica.fetch.wait.max.ms`."""
+        if not self._session.incremental:
+            short_ms = SHORT_WAIT_MS + self._session.count // 5
+        elif now_ms < self._newcomers_until_ms:
+            short_ms = SHORT_WAIT_MS + self._session.count // 20
+        else:
+            return limit_ms
+        return min(limit_ms, short_ms, SHORT_WAIT_MS_MAX)
 
     def request(self, limits: FetchLimits) -> tuple[FetchRequest, list[Followed]] | None:
         """The next request, and the partitions for whose rows `row_asked` is to be called; None: nothing is

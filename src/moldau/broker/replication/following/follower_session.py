@@ -32,7 +32,7 @@ class FollowerSession:
 
     def __init__(self, *, incremental: bool = True) -> None:
         """Not `incremental`: every request is a full one, and the leader keeps nothing."""
-        self._incremental = incremental
+        self.incremental = incremental
         self._session_id = 0
         self._epoch = 0
         self.told: dict[Followed, Position] = {}
@@ -46,9 +46,9 @@ class FollowerSession:
         return not self.told and not self._changed
 
     @property
-    def changed_count(self) -> int:
-        """How many partitions the next request must name."""
-        return len(self._changed)
+    def count(self) -> int:
+        """How many partitions the next request is for, at least."""
+        return max(len(self.told), len(self._changed))
 
     def asked(self) -> list[Followed]:
         """Every partition that the next request fetches."""
@@ -73,7 +73,7 @@ class FollowerSession:
 
     def request(self, limits: FetchLimits) -> FetchRequest:
         """The next request; its rows (`rows`) are still to be added."""
-        if not self._incremental:
+        if not self.incremental:
             self._changed = dict.fromkeys((*self.told, *self._changed))
             self._forgotten.clear()
             self.told.clear()
@@ -93,8 +93,8 @@ class FollowerSession:
             max_wait_ms=limits.wait_ms_max,
             min_bytes=limits.bytes_min,
             max_bytes=limits.response_bytes_max,
-            session_id=self._session_id if self._incremental else 0,
-            session_epoch=self._epoch if self._incremental else _NO_SESSION,
+            session_id=self._session_id if self.incremental else 0,
+            session_epoch=self._epoch if self.incremental else _NO_SESSION,
             forgotten_topics_data=list(forgotten.values()),
         )
 
@@ -132,7 +132,7 @@ class FollowerSession:
         """The leader has answered; whether its session goes on."""
         self._session_id = session_id
         self._epoch = 1 if self._epoch == _EPOCH_MAX else self._epoch + 1
-        return session_id != 0 or not self._incremental
+        return session_id != 0 or not self.incremental
 
 
 def _key(followed: Followed) -> Key:

@@ -14,7 +14,8 @@ A response is handled in slices, so that however many partitions and batches it 
 
 A partition that comes while a request waits at the leader for records (up to `replica.fetch.wait.max.ms`)
 would wait with it, and with it all producers, for whom this replica is in sync: a new topic, or one whose
-leader died. Such partitions begin on a connection of their own, with short waits, until the request returns.
+leader died. Requests wait for a short time while such partitions come; those that come while one waits for
+long begin on a connection of their own, with short waits, until the request returns.
 
          main   Fetch ───────── waits ───────── response   Fetch (with the newcomer) ──── ...
         early            newcomer ──> Fetch  Fetch  Fetch
@@ -62,7 +63,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("moldau.replication")
 
 _VERSION_MIN = 15  # with the replica's broker epoch (KIP-903)
-_EARLY_WAIT_MS = 20
+_EARLY_POLL_MS = 20
 _SLICED_BYTES = 64 * 1024
 _ELEMENTS_MAX = 4_000_000
 _ROWS_AT_ONCE = 64
@@ -122,7 +123,6 @@ class LeaderFetch:
         self._peers = peers
         self._early_peers = early_peers
         self._early: LeaderFetch | None = None
-        self._is_early = is_early
         self._caught_up = caught_up
         self._machine = FetchMachine(
             leader,
@@ -131,7 +131,7 @@ class LeaderFetch:
             must_wait=self._must_wait,
             incremental=not is_early,
         )
-        self._waits = False  # a request is at the leader
+        self._waits = False  # a request is at the leader, for as long as it may
         self._searches: dict[asyncio.Task[None], None] = {}
         self._task: asyncio.Task[None] | None = None
         self._news: asyncio.Future[None] | None = None
@@ -240,7 +240,7 @@ class LeaderFetch:
                 if machine.is_empty and not early_is_busy:
                     break
                 wait_ms = machine.next_ms() - now_ms
-                await self._something_new(min(wait_ms, _EARLY_WAIT_MS) if early_is_busy else wait_ms)
+                await self._something_new(min(wait_ms, _EARLY_POLL_MS) if early_is_busy else wait_ms)
         finally:
             self._task = None
 
@@ -270,8 +270,9 @@ class LeaderFetch:
         parts, machine, limits = self._parts, self._machine, self._parts.limits()
         if parts.quota is not None and parts.quota.exceeded():
             machine.hold_back()
-        if self._is_early:
-            limits = limits._replace(wait_ms_max=min(limits.wait_ms_max, _EARLY_WAIT_MS))
+        wait_ms = machine.wait_ms_max(limits.wait_ms_max, self._now_ms())
+        waits_long = wait_ms == limits.wait_ms_max
+        limits = limits._replace(wait_ms_max=wait_ms)
         begun = machine.request(limits)
         if begun is None:
             return
@@ -289,7 +290,7 @@ class LeaderFetch:
             return
         request.topics = list(topics.values())
         parts.counts.requests += 1
-        self._waits = True
+        self._waits = waits_long
         try:
             response = await self._peers.send_raw(
                 self.leader,
