@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from moldau.client.acls import AclRow
 from moldau.client.admin import acls, configs, groups, reassignments, topics
 from moldau.client.admin.problem import KafkaProblem
+from moldau.common.protocol.acls import AclFilter
 from moldau.common.protocol.errors import ErrorCode
 from moldau.common.protocol.operations import Operation
 from moldau.services.rest.kafka.admin_threads import KafkaAdmin
@@ -79,7 +79,7 @@ def test_refusals_have_kafkas_number(admin: KafkaAdmin) -> None:
     assert refusal(admin, configs.describe_configs, **unknown_broker) == ErrorCode.BROKER_NOT_AVAILABLE
 
 
-ANY_ACL = AclRow(1, None, 1, None, None, 1, 1)
+ANY_ACL = AclFilter(1, None, 1, None, None, 1, 1)
 
 
 def test_settings_of_topic_broker_and_all_brokers_are_read_and_changed(admin: KafkaAdmin) -> None:

@@ -15,10 +15,10 @@ from client_agents import java_missing
 
 from bench import apache_kafka
 from moldau.broker.handlers.parts.session import Session
-from moldau.broker.metadata.acls import Acl
 from moldau.broker.metadata.changes import AclsCreated, replay
 from moldau.broker.metadata.image import EMPTY_IMAGE
 from moldau.broker.security.authorizer import Authorizer
+from moldau.common.protocol.acls import Acl
 
 reason = apache_kafka.available() or java_missing()
 pytestmark = [

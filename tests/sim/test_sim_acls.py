@@ -12,8 +12,8 @@ from sim_cluster import Cluster
 from sim_world import World, simulate
 
 from moldau.broker.handlers.parts.session import Session
-from moldau.broker.metadata.acls import Acl
 from moldau.broker.security.authorizer import Authorizer
+from moldau.common.protocol.acls import Acl
 from moldau.common.protocol.messages.create_acls import AclCreation, CreateAclsRequest
 from moldau.common.protocol.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
 from moldau.common.protocol.messages.describe_acls import DescribeAclsRequest

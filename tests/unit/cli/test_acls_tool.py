@@ -6,10 +6,9 @@ The sentences are those that Kafka's own tool prints.
 
 import pytest
 
-from moldau.broker.metadata.acls import Acl
 from moldau.broker.metadata.changes import AclsCreated, AclsDeleted, replay
 from moldau.broker.metadata.image import EMPTY_IMAGE
-from moldau.broker.security.acl_filter import AclFilter
+from moldau.common.protocol.acls import Acl, AclFilter
 from moldau.common.protocol.messages.create_acls import (
     AclCreationResult,
     CreateAclsRequest,

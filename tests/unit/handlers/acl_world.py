@@ -13,9 +13,8 @@ from data_plane_world import Client, on_a_node
 from rights_world import until
 
 from moldau.broker.handlers.parts.registry import TABLE
-from moldau.broker.metadata.acls import Acl
 from moldau.broker.node import Node
-from moldau.broker.security.acl_filter import AclFilter
+from moldau.common.protocol.acls import Acl, AclFilter
 from moldau.common.protocol.frames import frame_request
 from moldau.common.protocol.messages.offset_commit import (
     OffsetCommitRequest,

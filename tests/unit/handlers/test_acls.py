@@ -12,11 +12,11 @@ from moldau.broker.handlers.apis.security import create_acls, delete_acls, descr
 from moldau.broker.handlers.parts.broker import RequestContext
 from moldau.broker.handlers.parts.registry import TABLE
 from moldau.broker.handlers.parts.session import Session
-from moldau.broker.metadata.acls import Acl
 from moldau.broker.metadata.changes import AclsCreated, AclsDeleted, FeatureLevelChanged
 from moldau.broker.metadata.image import EMPTY_IMAGE
 from moldau.broker.security.authorizer import Authorizer
 from moldau.common.core.slow_lane import all_steps
+from moldau.common.protocol.acls import Acl
 from moldau.common.protocol.errors import ErrorCode
 from moldau.common.protocol.messages.create_acls import AclCreation, CreateAclsRequest
 from moldau.common.protocol.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest

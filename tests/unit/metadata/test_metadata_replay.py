@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from moldau.broker.metadata import changes as ch
-from moldau.broker.metadata.acls import Acl
 from moldau.broker.metadata.changes import replay
 from moldau.broker.metadata.codec import (
     decode_changes,
@@ -22,6 +21,7 @@ from moldau.broker.metadata.difference import changes_between
 from moldau.broker.metadata.image import EMPTY_IMAGE, LogEnd, PartitionState, ResourceType
 from moldau.common.core.slow_lane import all_steps
 from moldau.common.credentials.scram import ScramCredential
+from moldau.common.protocol.acls import Acl
 
 NAMES = ["a", "b", "c.d", "ü"]
 KINDS = [

@@ -4,7 +4,6 @@ import random
 
 import pytest
 
-from moldau.broker.metadata.acls import Acl
 from moldau.broker.metadata.changes import (
     AclsCreated,
     ClusterCreated,
@@ -26,6 +25,7 @@ from moldau.broker.metadata.zookeeper.payload import (
     unpack,
 )
 from moldau.common.core.slow_lane import all_steps
+from moldau.common.protocol.acls import Acl
 
 STATE = PartitionState(1, 5, 7, (1, 2, 3), (1, 2), (3,))
 CHANGES = [

@@ -3,11 +3,11 @@
 import pytest
 
 from moldau.broker.handlers.parts.session import Session
-from moldau.broker.metadata.acls import Acl
 from moldau.broker.metadata.changes import AclsCreated, AclsDeleted, replay
 from moldau.broker.metadata.image import EMPTY_IMAGE
 from moldau.broker.security.authorizer import DECISIONS_MAX, Authorizer
 from moldau.common.core.principals import parse_super_users
+from moldau.common.protocol.acls import Acl
 from moldau.common.protocol.operations import Operation, PatternType, Permission, ResourceType
 
 TOPIC = ResourceType.TOPIC

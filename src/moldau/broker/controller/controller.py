@@ -86,8 +86,7 @@ if TYPE_CHECKING:
     from moldau.broker.controller.quotas import AlterQuotas
     from moldau.broker.controller.scram_users import ScramAlteration
     from moldau.broker.controller.shutdown import ControlledShutdown
-    from moldau.broker.metadata.acls import Acl
-    from moldau.broker.security.acl_filter import AclFilter
+    from moldau.common.protocol.acls import Acl, AclFilter
 
 log = logging.getLogger("moldau.controller")
 

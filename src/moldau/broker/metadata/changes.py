@@ -11,7 +11,6 @@ The same changes give the same image, on every broker and after every restart.
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
-from moldau.broker.metadata.acls import Acl
 from moldau.broker.metadata.delegation_tokens import DelegationToken
 from moldau.broker.metadata.image import (
     FIRST_LEVELS,
@@ -25,6 +24,7 @@ from moldau.broker.metadata.image import (
     TopicState,
 )
 from moldau.common.credentials.scram_credential import ScramCredential
+from moldau.common.protocol.acls import Acl
 
 
 class Draft:

@@ -19,7 +19,6 @@ from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from typing import Any
 
 from moldau.broker.metadata import changes as ch
-from moldau.broker.metadata.acls import Acl
 from moldau.broker.metadata.delegation_tokens import DelegationToken
 from moldau.broker.metadata.image import (
     FIRST_LEVELS,
@@ -34,6 +33,7 @@ from moldau.broker.metadata.image import (
 from moldau.broker.metadata.levels import complaint
 from moldau.common.core.ids import uuid_from_text, uuid_to_text
 from moldau.common.credentials.scram_credential import ScramCredential
+from moldau.common.protocol.acls import Acl
 
 
 class UnknownChange(ValueError):

@@ -10,9 +10,9 @@ from enum import IntEnum
 from types import MappingProxyType
 from typing import NamedTuple
 
-from moldau.broker.metadata.acls import Acls
 from moldau.broker.metadata.delegation_tokens import DelegationTokens
 from moldau.common.credentials.scram_credential import ScramCredential
+from moldau.common.protocol.acls import Acls
 
 NO_LEADER = -1
 NO_NODE = -1

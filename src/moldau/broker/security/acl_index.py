@@ -24,7 +24,7 @@ from collections.abc import Iterable, Iterator
 from ipaddress import IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import Generic, NamedTuple, TypeVar
 
-from moldau.broker.metadata.acls import Acl
+from moldau.common.protocol.acls import Acl
 from moldau.common.protocol.operations import (
     ALLOWED_BY,
     ANY_USER,

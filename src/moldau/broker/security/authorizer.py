@@ -20,10 +20,10 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol
 from weakref import WeakValueDictionary
 
-from moldau.broker.metadata.acls import Acl, Acls
 from moldau.broker.metadata.changes import AclsCreated, AclsDeleted, Change
 from moldau.broker.metadata.image import Image
 from moldau.broker.security.acl_index import AclIndex, plain_host
+from moldau.common.protocol.acls import Acl, Acls
 from moldau.common.protocol.operations import OPERATIONS_OF, ResourceType
 
 DECISIONS_MAX = 100_000

@@ -10,8 +10,8 @@ from typing import Any
 
 from starlette.responses import Response
 
-from moldau.client.acls import AclRow
 from moldau.client.admin.acls import create_acls, delete_acls, find_acls
+from moldau.common.protocol.acls import Acl, AclFilter
 from moldau.common.protocol.operations import Operation, PatternType, Permission, ResourceType
 from moldau.services.http.problems import HttpProblem
 from moldau.services.rest.v3 import fields
@@ -104,17 +104,17 @@ async def delete(call: Call) -> Response:
     return call.answer({"data": [_acl_data(call, each) for each in deleted]})
 
 
-def _filter(call: Call) -> AclRow:
+def _filter(call: Call) -> AclFilter:
     values: dict[str, Any] = {}
     for name in _FIELDS:
         if name in _ENUMS:
             values[name] = _member(name, call.query(name) or "ANY", ("UNKNOWN",))
         else:
             values[name] = call.query(name)
-    return AclRow(**values)
+    return AclFilter(**values)
 
 
-def _deleted(call: Call) -> AclRow:
+def _deleted(call: Call) -> AclFilter:
     """As `_filter`, but what is left out deletes nothing: the enums are always said, be it `any`, and a
     filter that would match every ACL is refused. HttpProblem 400.
     """
@@ -138,7 +138,7 @@ def _deleted(call: Call) -> AclRow:
     return wanted
 
 
-def _created(body: Mapping[str, Any]) -> AclRow:
+def _created(body: Mapping[str, Any]) -> Acl:
     values: dict[str, Any] = {}
     for name in _FIELDS:
         text = fields.text(body, name)
@@ -147,7 +147,7 @@ def _created(body: Mapping[str, Any]) -> AclRow:
         raise HttpProblem(
             BAD_REQUEST, f"principal must read User:name, and not {fields.shown(body['principal'])}."
         )
-    return AclRow(**values)
+    return Acl(**values)
 
 
 def _member(name: str, text: str, refused: tuple[str, ...]) -> IntEnum:
@@ -161,7 +161,7 @@ def _member(name: str, text: str, refused: tuple[str, ...]) -> IntEnum:
     return known[word]
 
 
-def _shown(acl: AclRow) -> dict[str, str]:
+def _shown(acl: Acl | AclFilter) -> dict[str, str]:
     return {
         "resource_type": _name_of(ResourceType, acl.resource_type),
         "resource_name": acl.resource_name or "",
@@ -178,7 +178,7 @@ def _name_of(known: type[IntEnum], number: int) -> str:
     return next((each.name for each in known if each == number), "UNKNOWN")
 
 
-def _acl_data(call: Call, acl: AclRow) -> dict[str, Any]:
+def _acl_data(call: Call, acl: Acl) -> dict[str, Any]:
     shown = _shown(acl)
     url = call.links.url("clusters", call.cluster_id, "acls", query=shown)
     return resource("KafkaAcl", url, None, {"cluster_id": call.cluster_id, **shown})

@@ -21,9 +21,9 @@ from moldau.tools.shared.output import note, print_json, print_table
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from moldau.broker.metadata.acls import Acl
+    from moldau.client.admin.acls import Ask
+    from moldau.common.protocol.acls import Acl
     from moldau.common.protocol.operations import Operation, PatternType, ResourceType
-    from moldau.tools.commands.acls.requests import Ask
     from moldau.tools.shared.connection import Connection
 
 app = typer.Typer(
@@ -103,15 +103,16 @@ def list_(
     timeout: Timeout = DEFAULT_TIMEOUT_SECONDS,
 ) -> None:
     """List ACLs: all, or those of a principal or of resources."""
+    from moldau.client.admin import acls as requests
+    from moldau.common.protocol.acls import EVERYTHING
     from moldau.common.protocol.operations import PatternType
-    from moldau.tools.commands.acls import requests
 
     pattern = PatternType.MATCH if applying else PatternType.ANY
     named = _resources(topics, groups, transactional_ids, tokens, users, cluster)
     filters = [
-        requests.EVERYTHING._replace(resource_type=kind, resource_name=name, pattern_type=pattern)
+        EVERYTHING._replace(resource_type=kind, resource_name=name, pattern_type=pattern)
         for kind, name in named
-    ] or [requests.EVERYTHING]
+    ] or [EVERYTHING]
     ask = _asking(bootstrap, client_settings, timeout)
     who = None if principal is None else _principal(principal)
     found: dict[Acl, None] = {}
@@ -154,7 +155,7 @@ def add(
     timeout: Timeout = DEFAULT_TIMEOUT_SECONDS,
 ) -> None:
     """Allow (or --deny) principals operations on resources."""
-    from moldau.tools.commands.acls import requests
+    from moldau.client.admin import acls as requests
 
     named = _resources(topics, groups, transactional_ids, tokens, users, cluster)
     acls = _acls(principals, operations, named, producer, consumer, prefix, hosts, deny)
@@ -189,9 +190,9 @@ def remove(
     """Remove ACLs: what `add` with the same options has added; or, with --all, all of principals and
     resources.
     """
-    from moldau.broker.security.acl_filter import AclFilter
+    from moldau.client.admin import acls as requests
+    from moldau.common.protocol.acls import EVERYTHING, AclFilter
     from moldau.common.protocol.operations import PatternType, ResourceType
-    from moldau.tools.commands.acls import requests
 
     named = _resources(topics, groups, transactional_ids, tokens, users, cluster)
     if not all(name.strip() for _, name in named) or not all(each.strip() for each in principals or ()):
@@ -203,7 +204,7 @@ def remove(
             raise UsageError("nothing to remove: give --principal, --topic or another resource")
         places: Sequence[tuple[int, str | None]] = named or [(ResourceType.ANY, None)]
         filters = [
-            requests.EVERYTHING._replace(
+            EVERYTHING._replace(
                 resource_type=kind, resource_name=name, pattern_type=PatternType.ANY, principal=who
             )
             for kind, name in places
@@ -241,8 +242,9 @@ def explain(
     """Say whether a principal may do something to a resource, and which rule decides. Exit code 1: it may
     not.
     """
+    from moldau.client.admin import acls as requests
+    from moldau.common.protocol.acls import EVERYTHING
     from moldau.common.protocol.operations import PatternType
-    from moldau.tools.commands.acls import requests
     from moldau.tools.commands.acls.explanation import Question
     from moldau.tools.commands.acls.explanation import explain as explained
     from moldau.tools.shared.connection import Connection
@@ -253,9 +255,7 @@ def explain(
     ((kind, name),) = named
     question = Question(_principal(principal), host, _operation(operation), kind, name)
     connection = Connection(bootstrap, client_settings, timeout)
-    wanted = requests.EVERYTHING._replace(
-        resource_type=kind, resource_name=name, pattern_type=PatternType.MATCH
-    )
+    wanted = EVERYTHING._replace(resource_type=kind, resource_name=name, pattern_type=PatternType.MATCH)
     acls = _told(requests.describe, _ask_over(connection), wanted)
     super_users, allow_everyone = _settings_of(connection)
     found = explained(question, acls, super_users, allow_everyone=allow_everyone)
@@ -328,7 +328,7 @@ def _acls(
     hosts: list[str] | None,
     deny: bool,
 ) -> list[Acl]:
-    from moldau.broker.metadata.acls import Acl
+    from moldau.common.protocol.acls import Acl
     from moldau.common.protocol.operations import PatternType, Permission, ResourceType
 
     if not principals:
@@ -394,14 +394,14 @@ def _ask_over(connection: Connection) -> Ask:
 
 
 def _told(function: Any, ask: Ask, argument: Any) -> Any:
-    """Call one of requests.py; its refusal becomes a sentence with what to do."""
+    """Call a function of client/admin/acls.py; a refusal becomes a sentence with what to do."""
+    from moldau.client.admin.problem import KafkaProblem
     from moldau.common.protocol.errors import ErrorCode
-    from moldau.tools.commands.acls.requests import Refusal
     from moldau.tools.shared.raw_request import error_words
 
     try:
         return function(ask, argument)
-    except Refusal as refused:
+    except KafkaProblem as refused:
         advices: dict[int, str] = {
             ErrorCode.SECURITY_DISABLED: "start brokers with authorizer.class.name="
             "org.apache.kafka.metadata.authorizer.StandardAuthorizer and super.users=User:NAME",
@@ -410,8 +410,8 @@ def _told(function: Any, ask: Ask, argument: Any) -> Any:
         }
         advice = advices.get(refused.error_code)
         words = error_words(refused.error_code)
-        if refused.message and refused.message.rstrip(".") not in words:
-            words = f"{refused.message.rstrip('.')} ({words.rpartition('(')[2]}"
+        if refused.reason and refused.reason.rstrip(".") not in words:
+            words = f"{refused.reason.rstrip('.')} ({words.rpartition('(')[2]}"
         raise CommandError(f"{words}; {advice}" if advice else words) from None
 
 

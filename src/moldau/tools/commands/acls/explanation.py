@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from moldau.broker.metadata.acls import Acl
 from moldau.broker.security.acl_index import AclIndex, Verdict, plain_host
+from moldau.common.protocol.acls import Acl
 from moldau.common.protocol.operations import ANY_USER
 
 

@@ -13,10 +13,12 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from moldau.broker.metadata.acls import Acl
-from moldau.broker.security.acl_filter import AclFilter
+from moldau.client.admin import acls as requests
+from moldau.client.admin.acls import Ask
+from moldau.client.admin.problem import KafkaProblem
 from moldau.client.admin.routing import ask_any
 from moldau.common.core.principals import check_principal
+from moldau.common.protocol.acls import EVERYTHING, Acl, AclFilter
 from moldau.common.protocol.operations import (
     CLUSTER_NAME,
     OPERATIONS_OF,
@@ -26,12 +28,10 @@ from moldau.common.protocol.operations import (
     Permission,
     ResourceType,
 )
-from moldau.tools.commands.acls import requests
-from moldau.tools.commands.acls.requests import Ask, Refusal
 from moldau.tools.kafka.lines.options import Given, Option, Parser, flag
 from moldau.tools.kafka.problems import CommandLineError, ToolError
 from moldau.tools.kafka.queries.reaching import client_settings, reach
-from moldau.tools.kafka.queries.refusals import exception_name, words_of
+from moldau.tools.kafka.queries.refusals import exception_name, told
 
 PARSER = Parser(
     "kafka-acls",
@@ -145,10 +145,8 @@ def main(words: Sequence[str]) -> int:
                 _remove(send, plan, confirmed=given.flag("force"))
     except ValueError as problem:
         raise _failed(str(problem)) from None
-    except Refusal as refused:
-        code = refused.error_code
-        why = refused.message or words_of(code)
-        raise _failed(f"{exception_name(code)}: {why}") from None
+    except KafkaProblem as refused:
+        raise _failed(f"{exception_name(refused.error_code)}: {told(refused)}") from None
     return 0
 
 
@@ -355,7 +353,7 @@ def _is_sure(question: str) -> bool:
 
 
 def _list(send: Ask, named: Sequence[Pattern], principals: Sequence[str]) -> None:
-    filters = [_filter(each) for each in named] or [requests.EVERYTHING]
+    filters = [_filter(each) for each in named] or [EVERYTHING]
     held: dict[Pattern, dict[AccessEntry, None]] = {}
     for wanted in filters:
         for acl in requests.describe(send, wanted):

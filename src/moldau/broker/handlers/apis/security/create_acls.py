@@ -11,7 +11,7 @@ from moldau.broker.controller.decision import RECORDS_MAX, TOO_LARGE, Outcome
 from moldau.broker.handlers.parts.broker import Broker, RequestContext
 from moldau.broker.handlers.parts.registry import handles
 from moldau.broker.handlers.parts.session import Session
-from moldau.broker.metadata.acls import Acl
+from moldau.common.protocol.acls import Acl
 from moldau.common.protocol.errors import ErrorCode
 from moldau.common.protocol.messages.create_acls import (
     AclCreationResult,

@@ -3,7 +3,7 @@ authorizer.
 
     v2  flexible      v3  user resources (KIP-373)
 
-Not here: which ACLs a filter matches (security/acl_filter.py).
+Not here: which ACLs a filter matches (common/protocol/acls.py).
 """
 
 from collections.abc import Awaitable
@@ -12,7 +12,7 @@ from moldau.broker.controller.decision import Outcome
 from moldau.broker.handlers.apis.security.create_acls import acl_change_refusal
 from moldau.broker.handlers.parts.broker import Broker, RequestContext
 from moldau.broker.handlers.parts.registry import handles
-from moldau.broker.metadata.acls import Acl
+from moldau.common.protocol.acls import Acl
 from moldau.common.protocol.messages.delete_acls import (
     DeleteAclsFilterResult,
     DeleteAclsMatchingAcl,
@@ -36,7 +36,7 @@ def _for_all(count: int, outcome: Outcome) -> DeleteAclsResponse:
 
 
 async def _delete(broker: Broker, request: DeleteAclsRequest) -> DeleteAclsResponse:
-    from moldau.broker.security.acl_filter import AclFilter
+    from moldau.common.protocol.acls import AclFilter
 
     slices = broker.slow_lane.slices()
     filters = []

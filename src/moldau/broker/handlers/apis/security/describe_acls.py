@@ -2,7 +2,7 @@
 
     v2  flexible      v3  user resources (KIP-373)
 
-Not here: which ACLs a filter matches (security/acl_filter.py).
+Not here: which ACLs a filter matches (common/protocol/acls.py).
 """
 
 from collections.abc import Generator
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from moldau.broker.handlers.parts.broker import Broker, RequestContext
 from moldau.broker.handlers.parts.registry import handles
-from moldau.broker.metadata.acls import Acl
+from moldau.common.protocol.acls import Acl
 from moldau.common.protocol.errors import ErrorCode
 from moldau.common.protocol.messages.describe_acls import (
     AclDescription,
@@ -21,7 +21,7 @@ from moldau.common.protocol.messages.describe_acls import (
 from moldau.common.protocol.operations import CLUSTER_NAME, Operation, ResourceType
 
 if TYPE_CHECKING:
-    from moldau.broker.security.acl_filter import AclFilter
+    from moldau.common.protocol.acls import AclFilter
 
 _ACLS_A_STEP = 200
 
@@ -40,7 +40,7 @@ def describe_acls(
         return DescribeAclsResponse(
             error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED, error_message="Cluster authorization failed."
         )
-    from moldau.broker.security.acl_filter import AclFilter
+    from moldau.common.protocol.acls import AclFilter
 
     wanted = AclFilter(
         request.resource_type_filter,

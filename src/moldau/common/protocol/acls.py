@@ -1,4 +1,7 @@
-"""Filters of DescribeAcls and DeleteAcls: which ACLs they match (KIP-290).
+"""ACLs, and filters of them: numbers and texts of the Kafka protocol, as the metadata and requests have them.
+
+An ACL has no identity but its fields, so creating one twice leaves one. What the numbers mean: operations.py.
+A filter of DescribeAcls and DeleteAcls matches (KIP-290), by its pattern type:
 
     LITERAL, PREFIXED   ACLs of that pattern type; the name, if given, is that of the pattern
     ANY                 the same, of both types
@@ -9,13 +12,32 @@ for READ none for ALL. A filter that says everything is one lookup; any other is
 steps.
 """
 
-from collections.abc import Generator
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping
 from typing import NamedTuple
 
-from moldau.broker.metadata.acls import Acl, Acls
 from moldau.common.protocol.operations import WILDCARD, Operation, PatternType, Permission, ResourceType
 
 ACLS_A_STEP = 200
+
+
+class Acl(NamedTuple):
+    """A principal may (or may not) do something to the resources of a pattern, from a host."""
+
+    resource_type: int
+    resource_name: str
+    pattern_type: int
+    principal: str
+    """type:name, as in `User:alice`."""
+    host: str
+    """An address, a network (CIDR), or `*`."""
+    operation: int
+    permission: int
+
+
+Acls = Mapping[Acl, None]
+"""All ACLs, in the order in which they were created."""
 
 
 class AclFilter(NamedTuple):
@@ -90,3 +112,6 @@ class AclFilter(NamedTuple):
             if self.matches(acl):
                 matching.append(acl)
         return matching
+
+
+EVERYTHING = AclFilter(ResourceType.ANY, None, PatternType.ANY, None, None, Operation.ANY, Permission.ANY)
