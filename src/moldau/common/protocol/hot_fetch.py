@@ -12,6 +12,7 @@ request 3.0 reference loops, encoding its response 2.2 (bench/hot_path.py).
 
 import struct
 from collections.abc import Generator, Mapping, Sequence
+from typing import Final
 
 from moldau.common.protocol.hot_wire import checked_count, skip_tagged_fields, uvarint
 from moldau.common.protocol.wire import MalformedMessage
@@ -208,6 +209,11 @@ def _replica_of_state(view: memoryview, position: int) -> tuple[int, int]:
 
 # (index, error code, high watermark, last stable offset, log start offset, aborted transactions, records)
 FetchedPartition = tuple[int, int, int, int, int, Sequence[tuple[int, int]] | None, bytes | memoryview]
+ROW_ERROR_CODE: Final = 1
+ROW_HIGH_WATERMARK: Final = 2
+ROW_LAST_STABLE_OFFSET: Final = 3
+ROW_LOG_START_OFFSET: Final = 4
+ROW_RECORDS: Final = 6
 
 _FETCHED_V4 = struct.Struct(">ihqq").pack
 _FETCHED_V5 = struct.Struct(">ihqqq").pack

@@ -38,6 +38,10 @@ from moldau.broker.replication.waiters import UNKNOWN_BYTES
 from moldau.common.core.timers import TimerHandle
 from moldau.common.protocol.errors import ErrorCode
 from moldau.common.protocol.hot_fetch import (
+    ROW_ERROR_CODE,
+    ROW_HIGH_WATERMARK,
+    ROW_LOG_START_OFFSET,
+    ROW_RECORDS,
     FetchBody,
     FetchedPartition,
     decode_fetch,
@@ -107,17 +111,18 @@ class OneFetch:
         self.began_us = broker.request_times.now_us()
         self.version = version
         self.correlation_id = correlation_id
+        replica_id, _, min_bytes, max_bytes, isolation_level, _, _, _, _, rack, broker_epoch = body
+        self.replica_id, self.broker_epoch = replica_id, broker_epoch
         # Else it would wait for more than it is given room for.
-        self.min_bytes = min(body[2], broker.response_room.fetch_bytes // 2)
-        self.max_bytes = min(body[3], broker.settings.fetch_max_bytes)
-        self.replica_id, self.broker_epoch = body[0], body[10]
+        self.min_bytes = min(min_bytes, broker.response_room.fetch_bytes // 2)
+        self.max_bytes = min(max_bytes, broker.settings.fetch_max_bytes)
         selects = broker.settings.replica_selector_class is not None
         self.tells_follower = selects and self.replica_id >= 0
         self.any_replica = self.replica_id == CONSUMER and version >= _RACK_FROM
         self.rack = ""  # where preferred read replicas are chosen by it
-        if selects and self.any_replica and body[9]:
-            self.rack = body[9].decode(errors="replace")
-        self.read_committed = body[4] == _READ_COMMITTED
+        if selects and self.any_replica and rack:
+            self.rack = rack.decode(errors="replace")
+        self.read_committed = isolation_level == _READ_COMMITTED
         by_id = version >= _TOPIC_ID_FROM
         self.lookup = broker.replicas.by_topic_id if by_id else broker.replicas.by_name_bytes
         self.targets = Targets()
@@ -173,11 +178,17 @@ class OneFetch:
         failed = False
         for target in targets:
             row = self._read(target, left_bytes, total_bytes == 0)
-            size_bytes = len(row[6])
+            size_bytes = len(row[ROW_RECORDS])
             total_bytes += size_bytes
             left_bytes -= size_bytes
-            failed = failed or row[1] != 0 or self.tagged is not None or self.preferred is not None
-            if self.tells_follower and self.session_id and row[2] != target.told_high_watermark:
+            failed = (
+                failed or row[ROW_ERROR_CODE] != 0 or self.tagged is not None or self.preferred is not None
+            )
+            if (
+                self.tells_follower
+                and self.session_id
+                and row[ROW_HIGH_WATERMARK] != target.told_high_watermark
+            ):
                 failed = True
             rows.append((target, row))
         return total_bytes, failed
@@ -293,7 +304,7 @@ class OneFetch:
         limits = self.limits
         if limits is None:
             return 0, True
-        delay_ms, gives = limits.fetch_delay_ms(sum([len(row[6]) for _, row in rows]))
+        delay_ms, gives = limits.fetch_delay_ms(sum([len(row[ROW_RECORDS]) for _, row in rows]))
         if delay_ms and self.exchange is not None:
             self.exchange.mute(delay_ms)
         elif delay_ms:
@@ -333,28 +344,28 @@ class OneFetch:
         for target, row in rows:
             if self.session_id:
                 news = (
-                    row[6]
-                    or row[1]
-                    or row[2] != target.told_high_watermark
-                    or row[4] != target.told_start_offset
+                    row[ROW_RECORDS]
+                    or row[ROW_ERROR_CODE]
+                    or row[ROW_HIGH_WATERMARK] != target.told_high_watermark
+                    or row[ROW_LOG_START_OFFSET] != target.told_start_offset
                     or (self.tagged is not None and (target.key, target.index) in self.tagged)
                     or (self.preferred is not None and (target.key, target.index) in self.preferred)
                 )
                 if self.incremental and not news and not target.told_error:
                     continue
                 target.told_error, target.told_high_watermark, target.told_start_offset = (
-                    row[1],
-                    row[2],
-                    row[4],
+                    row[ROW_ERROR_CODE],
+                    row[ROW_HIGH_WATERMARK],
+                    row[ROW_LOG_START_OFFSET],
                 )
-                if row[6]:
+                if row[ROW_RECORDS]:
                     self._move_to_end(target)
             if target.key != last_key:
                 last_key = target.key
                 topics.append((last_key, []))
             topics[-1][1].append(row)
-            if row[6]:
-                self._count(target, len(row[6]))
+            if row[ROW_RECORDS]:
+                self._count(target, len(row[ROW_RECORDS]))
 
     def _move_to_end(self, target: FetchTarget) -> None:
         if len(self.targets) > 1:

@@ -24,6 +24,9 @@ from moldau.broker.replication.waiters import UNKNOWN_BYTES
 from moldau.common.core.measured import measured
 from moldau.common.protocol.errors import ErrorCode
 from moldau.common.protocol.hot_fetch import (
+    ROW_ERROR_CODE,
+    ROW_HIGH_WATERMARK,
+    ROW_LAST_STABLE_OFFSET,
     FetchBody,
     FetchedPartition,
     encode_fetch_response,
@@ -45,7 +48,8 @@ def serve_session(request: OneFetch, body: FetchBody, exchange: Exchange) -> Non
     """Answer a small request of a large session, whose targets are chosen."""
     many = ManyFetch(request.broker, request.session, request.version, request.correlation_id, body)
     many.targets, many.session_id, many.incremental = request.targets, request.session_id, request.incremental
-    work = many.serve(body[1])
+    _, max_wait_ms, *_ = body
+    work = many.serve(max_wait_ms)
     if request.limits is not None:
         many.limit(request.limits, exchange)
         work = measured(work, request.limits)
@@ -221,14 +225,14 @@ class ManyFetch(OneFetch):
             held = self.lookup.get(target.key)
             partition = None if held is None else held.get(target.index)
             if partition is None:
-                moved = moved or not row[1]
+                moved = moved or not row[ROW_ERROR_CODE]
             else:
                 if partition not in watched:
                     partition.park(self, self.replica_id)
                     self.watched.append(partition)
-                stable = self.read_committed and partition.last_stable_offset != row[3]
+                stable = self.read_committed and partition.last_stable_offset != row[ROW_LAST_STABLE_OFFSET]
                 serves = partition.serves_consumers if self.any_replica else partition.leads
-                moved = moved or stable or partition.high_watermark != row[2] or not serves
+                moved = moved or stable or partition.high_watermark != row[ROW_HIGH_WATERMARK] or not serves
                 if self.replica_id >= 0 and nothing_read and not partition.withholds_from(self.replica_id):
                     moved = moved or partition.log.written_end_offset != target.offset
             yield
