@@ -33,7 +33,7 @@ asked by all its followers at once. The request as a whole pauses the same way.
 While newcomers come, as they do a slice at a time when a topic has many partitions, requests wait at the
 leader for a short time only: those that come next need no request of their own, which would name all of
 them each time. Each request costs by the partitions that it is for, so the more there are, the longer it
-waits.
+waits. Nor does a request wait much longer than until the next pause ends.
 
 Invariants: a partition is in the next request if and only if it is FETCHING; a row counts only for the
 position that it was asked for; at most one Append, Truncate, Restart or FindStart of a partition is under
@@ -297,7 +297,9 @@ class FetchMachine:
         elif now_ms < self._newcomers_until_ms:
             short_ms = SHORT_WAIT_MS + self._session.count // 20
         else:
-            return limit_ms
+            short_ms = SHORT_WAIT_MS + self._session.count // 20
+            pause_ms = math.ceil(self._paused[0][0] - now_ms) if self._paused else limit_ms
+            return min(limit_ms, max(pause_ms, min(short_ms, SHORT_WAIT_MS_MAX)))
         return min(limit_ms, short_ms, SHORT_WAIT_MS_MAX)
 
     def request(self, limits: FetchLimits) -> tuple[FetchRequest, list[Followed]] | None:

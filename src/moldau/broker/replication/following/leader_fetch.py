@@ -36,7 +36,7 @@ from moldau.broker.peers.broker_peers import BrokerPeers
 from moldau.broker.peers.call import RawResponse
 from moldau.broker.peers.host import PeerHost
 from moldau.broker.peers.peers import PeerError
-from moldau.broker.replication.following.fetch_machine import Failing, FetchMachine
+from moldau.broker.replication.following.fetch_machine import SHORT_WAIT_MS_MAX, Failing, FetchMachine
 from moldau.broker.replication.following.fetch_outputs import (
     Append,
     FindStart,
@@ -271,7 +271,7 @@ class LeaderFetch:
         if parts.quota is not None and parts.quota.exceeded():
             machine.hold_back()
         wait_ms = machine.wait_ms_max(limits.wait_ms_max, self._now_ms())
-        waits_long = wait_ms == limits.wait_ms_max
+        waits_long = wait_ms > min(SHORT_WAIT_MS_MAX, limits.wait_ms_max - 1)
         limits = limits._replace(wait_ms_max=wait_ms)
         begun = machine.request(limits)
         if begun is None:

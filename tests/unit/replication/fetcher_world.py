@@ -1,0 +1,103 @@
+"""A replica fetcher whose leader is the test: it keeps each request until the test answers it."""
+
+import asyncio
+import random
+from types import SimpleNamespace
+from typing import Any
+
+from moldau.broker.peers.call import RawResponse
+from moldau.broker.replication.following.follower_session import FetchLimits
+from moldau.broker.replication.following.leader_fetch import FetchCounts
+from moldau.broker.replication.following.replica_fetcher import ReplicaFetcher
+from moldau.common.core.clock import ManualClock
+from moldau.common.core.slow_lane import SlowLane
+from moldau.common.core.timers import ManualTimers
+from moldau.common.protocol.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
+
+HERE, LEADER = 1, 2
+TOPIC_ID = bytes(16)
+
+
+class FakePeers:
+    """Keeps every request until the test answers it."""
+
+    def __init__(self) -> None:
+        self.waiting: list[tuple[Any, asyncio.Future[RawResponse]]] = []
+
+    def send_raw(self, node_id: int, request: Any, **_: Any) -> "asyncio.Future[RawResponse]":
+        future: asyncio.Future[RawResponse] = asyncio.get_running_loop().create_future()
+        self.waiting.append((request, future))
+        return future
+
+    def give_back(self, node_id: int, response: RawResponse) -> None:
+        """The frame is the test's own."""
+
+    def close(self) -> None:
+        """There is no connection."""
+
+    def asked(self) -> set[int]:
+        """The partitions that the last request names."""
+        request, _ = self.waiting[-1]
+        return {row.partition for topic in request.topics for row in topic.partitions}
+
+    @property
+    def wait_ms(self) -> int:
+        """How long the last request may wait at the leader."""
+        request, _ = self.waiting[-1]
+        return int(request.max_wait_ms)
+
+    def answer_nothing(self) -> None:
+        self.answer()
+
+    def answer(self, *rows: PartitionData) -> None:
+        """Answer the last request with these rows of the topic."""
+        version = 17
+        topics = [FetchableTopicResponse(topic_id=TOPIC_ID, partitions=list(rows))] if rows else []
+        body = FetchResponse(session_id=7, responses=topics).encode(version)
+        self.waiting[-1][1].set_result(RawResponse(memoryview(body), 0, version))
+
+
+class FakePartition(SimpleNamespace):
+    """One of a kind, as partitions are."""
+
+    __hash__ = object.__hash__
+
+
+class World:
+    def __init__(self) -> None:
+        self.clock = clock = ManualClock()
+        self.timers = ManualTimers(clock)
+        host = SimpleNamespace(timers=self.timers, loop=asyncio.get_running_loop(), random=random.Random(1))
+        parts: Any = SimpleNamespace(
+            node_id=HERE,
+            host=host,
+            clock=clock,
+            lane=SlowLane(now_seconds=lambda: 0.0),
+            limits=lambda: FetchLimits(500, 1, 1 << 20, 1 << 20),
+            timeout_ms=lambda: 30_000,
+            pause_ms_max=lambda: 1000,
+            broker_epoch=lambda: 5,
+            counts=FetchCounts(),
+            quota=None,
+        )
+        self.peers: dict[str, FakePeers] = {}
+        make: Any = lambda name: self.peers.setdefault(name, FakePeers())  # noqa: E731
+        self.fetcher = ReplicaFetcher(parts, make, lambda: 1)
+
+    @staticmethod
+    def partition(index: int, *isr: int) -> Any:
+        log = SimpleNamespace(latest_leader_epoch=0, log_start_offset=0, log_end_offset=0)
+        return FakePartition(
+            topic="t",
+            topic_id=TOPIC_ID,
+            index=index,
+            isr=isr,
+            follower_throttled=False,
+            log=log,
+            log_start_saved=None,
+        )
+
+
+async def turns() -> None:
+    for _ in range(20):
+        await asyncio.sleep(0)
