@@ -194,12 +194,15 @@ class FetchMachine:
         if not held:
             del self._by_id[partition.topic_id]
         self._enter(followed, _STOPPED)
+        if not self._by_id:
+            self._paused.clear()  # nobody calls `tick` any more, and each entry holds a log
 
     def close(self) -> None:
         """Follow nothing more."""
         for followed in self.all():
             self._enter(followed, _STOPPED)
         self._by_id.clear()
+        self._paused.clear()
 
     def all(self) -> Iterator[Followed]:
         """The partitions that are followed here."""

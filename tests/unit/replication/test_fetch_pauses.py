@@ -1,0 +1,56 @@
+"""Many partitions that pause after errors, and what is kept of those that are followed no more."""
+
+import gc
+import random
+import weakref
+from types import SimpleNamespace
+
+import pytest
+from fetch_transcript import fake_partition
+
+from moldau.broker.replication.following.fetch_machine import FetchMachine
+from moldau.broker.replication.following.follower_session import FetchLimits
+from moldau.broker.replication.role_outputs import FetchFrom
+from moldau.common.protocol.errors import ErrorCode
+from moldau.common.protocol.messages.fetch import FetchTopic, PartitionData
+
+LEADER = 2
+LIMITS = FetchLimits(500, 1, 1, 1)
+
+
+class FakeLog(SimpleNamespace):
+    """Can be referred to weakly, as logs can."""
+
+
+def paused(count: int) -> FetchMachine:
+    """A machine whose partitions have all got an error at time 0."""
+    machine = FetchMachine(LEADER, random.Random(1), pause_ms_max=lambda: 1000)
+    for index in range(count):
+        partition = fake_partition(index)
+        partition.log = FakeLog(latest_leader_epoch=0, log_start_offset=0)
+        machine.follow(partition, FetchFrom(LEADER, 0, 0))
+    machine.tick(0.0)
+    begun = machine.request(LIMITS)
+    assert begun is not None
+    topics: dict[bytes, FetchTopic] = {}
+    for followed in begun[1]:
+        machine.row_asked(followed, topics, LIMITS)
+    machine.answered()
+    for followed in list(machine.all()):
+        machine.row(followed, PartitionData(error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER), 0, 0.0)
+    machine.session_answered(7)
+    return machine
+
+
+@pytest.mark.parametrize("at_once", [False, True])
+def test_partitions_that_are_followed_no_more_are_not_kept_for_their_pauses(at_once: bool) -> None:
+    machine = paused(3)
+    logs = [weakref.ref(followed.partition.log) for followed in machine.all()]
+    if at_once:
+        machine.close()
+    else:
+        for partition in [followed.partition for followed in machine.all()]:
+            machine.stop(partition)
+        del partition
+    gc.collect()
+    assert [log() for log in logs] == [None] * 3
