@@ -5,6 +5,7 @@ import random
 from types import SimpleNamespace
 from typing import Any
 
+from moldau.broker.log.appending.follower_append import FollowerAppended
 from moldau.broker.peers.call import RawResponse
 from moldau.broker.replication.following.follower_session import FetchLimits
 from moldau.broker.replication.following.leader_fetch import FetchCounts
@@ -12,6 +13,7 @@ from moldau.broker.replication.following.replica_fetcher import ReplicaFetcher
 from moldau.common.core.clock import ManualClock
 from moldau.common.core.slow_lane import SlowLane
 from moldau.common.core.timers import ManualTimers
+from moldau.common.protocol.errors import ErrorCode
 from moldau.common.protocol.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
 
 HERE, LEADER = 1, 2
@@ -40,6 +42,16 @@ class FakePeers:
         request, _ = self.waiting[-1]
         return {row.partition for topic in request.topics for row in topic.partitions}
 
+    def offsets(self) -> dict[int, int]:
+        """Where the last request begins in the partitions that it names."""
+        request, _ = self.waiting[-1]
+        return {row.partition: row.fetch_offset for topic in request.topics for row in topic.partitions}
+
+    def left_out(self) -> set[int]:
+        """The partitions that the last request leaves out from now on."""
+        request, _ = self.waiting[-1]
+        return {index for topic in request.forgotten_topics_data for index in topic.partitions}
+
     @property
     def wait_ms(self) -> int:
         """How long the last request may wait at the leader."""
@@ -58,9 +70,14 @@ class FakePeers:
 
 
 class FakePartition(SimpleNamespace):
-    """One of a kind, as partitions are."""
+    """One of a kind, as partitions are. What it appends becomes safe when the test says so."""
 
     __hash__ = object.__hash__
+
+    def append_as_follower(self, batches: memoryview, *_: Any) -> FollowerAppended:
+        self.log.log_end_offset += len(batches)
+        error_code = ErrorCode.CORRUPT_MESSAGE if self.corrupt else 0
+        return FollowerAppended(error_code, None, self.log.log_end_offset, len(batches), 0)
 
 
 class World:
@@ -94,7 +111,9 @@ class World:
             isr=isr,
             follower_throttled=False,
             log=log,
+            corrupt=False,
             log_start_saved=None,
+            stats=SimpleNamespace(replication_bytes_in=0),
         )
 
 

@@ -39,3 +39,69 @@ def test_newcomers_do_not_wait_for_a_request_that_waits_until_a_pause_ends(
         world.fetcher.close()
 
     asyncio.run(scenario())
+
+
+def test_who_was_late_does_not_wait_for_the_request_that_was_sent_without_it() -> None:
+    async def scenario() -> None:
+        world = World()
+        late, other = world.partition(0, LEADER, HERE), world.partition(1, LEADER, HERE)
+        for each in (late, other):
+            world.fetcher.fetch_from(each, FetchFrom(LEADER, 0, 0))
+        await turns()
+        main = world.peers["fetcher-0"]
+        world.timers.advance(200)
+        main.answer(PartitionData(partition_index=0, records=b"0123456789"))
+        await turns()
+        assert len(main.waiting) == 1  # the next one waits until the records are safe
+        world.timers.advance(100)
+        await turns()
+        assert (len(main.waiting), main.wait_ms, main.left_out()) == (2, 500, {0})
+        world.timers.advance(10)
+        world.fetcher.fetch_from(late, FetchFrom(LEADER, 0, 10))
+        await turns()
+        early = world.peers["fetcher-0-early"]
+        assert early.offsets() == {0: 10}
+        early.answer(PartitionData(partition_index=0, records=b"01234"))
+        await turns()
+        world.fetcher.fetch_from(late, FetchFrom(LEADER, 0, 15))
+        await turns()
+        assert early.offsets() == {0: 15}
+        assert (len(early.waiting), len(main.waiting)) == (2, 2)
+        main.answer_nothing()
+        await turns()
+        assert main.offsets() == {0: 15}  # it goes on with the others
+        early.answer_nothing()
+        await turns()
+        assert len(early.waiting) == 2
+        world.fetcher.close()
+
+    asyncio.run(scenario())
+
+
+def test_who_is_late_and_had_errors_waits_with_the_others() -> None:
+    """Its pauses go on growing."""
+
+    async def scenario() -> None:
+        world = World()
+        late, other = world.partition(0, LEADER, HERE), world.partition(1, LEADER, HERE)
+        for each in (late, other):
+            world.fetcher.fetch_from(each, FetchFrom(LEADER, 0, 0))
+        await turns()
+        main = world.peers["fetcher-0"]
+        world.timers.advance(200)
+        late.corrupt = True
+        main.answer(PartitionData(partition_index=0, records=b"0123456789"))
+        await turns()
+        world.timers.advance(100)  # the pause ends, and what was appended is not safe yet
+        main.answer_nothing()
+        await turns()
+        assert main.wait_ms == 500
+        world.fetcher.fetch_from(late, FetchFrom(LEADER, 0, 10))
+        await turns()
+        assert "fetcher-0-early" not in world.peers
+        main.answer_nothing()
+        await turns()
+        assert main.offsets() == {0: 10}
+        world.fetcher.close()
+
+    asyncio.run(scenario())

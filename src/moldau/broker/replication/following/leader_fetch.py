@@ -15,7 +15,8 @@ A response is handled in slices, so that however many partitions and batches it 
 A partition that comes while a request waits at the leader for records (up to `replica.fetch.wait.max.ms`)
 would wait with it, and with it all producers, for whom this replica is in sync: a new topic, or one whose
 leader died. Requests wait for a short time while such partitions come; those that come while one waits for
-long begin on a connection of their own, with short waits, until the request returns.
+long begin on a connection of their own, with short waits, until the request returns. So do those without
+which it was sent, because they were late: the leader commits what they stored when the next fetch says so.
 
          main   Fetch ───────── waits ───────── response   Fetch (with the newcomer) ──── ...
         early            newcomer ──> Fetch  Fetch  Fetch
@@ -45,7 +46,7 @@ from moldau.broker.replication.following.fetch_outputs import (
     Restart,
     Truncate,
 )
-from moldau.broker.replication.following.followed import Followed
+from moldau.broker.replication.following.followed import FetchState, Followed
 from moldau.broker.replication.following.follower_session import FetchLimits
 from moldau.broker.replication.following.out_of_range import find_start
 from moldau.broker.replication.replication_quota import ReplicationQuota
@@ -164,10 +165,19 @@ class LeaderFetch:
 
     def _comes_early(self, partition: "Partition") -> bool:
         """Whether the partition is fetched over the second connection for now."""
-        if self._machine.holds(partition):
-            return False
+        held = self._machine.find(partition.topic_id, partition.index)
+        if held is not None and held.partition is partition:
+            if not (self._can_come_early and held.state is FetchState.LATE and not held.failures):
+                return False
+            # The request at the leader went without it, and has told the leader to leave it out.
+            self._machine.stop(partition)
+            return True
         if self._early is not None and self._early._machine.holds(partition):
             return True
+        return self._can_come_early
+
+    @property
+    def _can_come_early(self) -> bool:
         return self._waits and self._early_peers is not None
 
     def _early_fetch(self) -> "LeaderFetch":
