@@ -456,8 +456,8 @@ class Node:
         self.replicas.close()
 
     def _make_fetcher(self) -> "ReplicaFetcher":
+        from moldau.broker.replication.following.fetch_parts import FetchCounts, FetchParts
         from moldau.broker.replication.following.follower_session import FetchLimits
-        from moldau.broker.replication.following.leader_fetch import FetchCounts, FetchParts
         from moldau.broker.replication.following.replica_fetcher import ReplicaFetcher
 
         def limits() -> FetchLimits:

@@ -7,8 +7,8 @@ from typing import Any
 
 from moldau.broker.log.appending.follower_append import FollowerAppended
 from moldau.broker.peers.call import RawResponse
+from moldau.broker.replication.following.fetch_parts import FetchCounts
 from moldau.broker.replication.following.follower_session import FetchLimits
-from moldau.broker.replication.following.leader_fetch import FetchCounts
 from moldau.broker.replication.following.replica_fetcher import ReplicaFetcher
 from moldau.common.core.clock import ManualClock
 from moldau.common.core.slow_lane import SlowLane

@@ -29,13 +29,11 @@ import asyncio
 import logging
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from moldau.broker.log.appending.append_result import Refused
 from moldau.broker.peers.broker_peers import BrokerPeers
 from moldau.broker.peers.call import RawResponse
-from moldau.broker.peers.host import PeerHost
 from moldau.broker.peers.peers import PeerError
 from moldau.broker.replication.following.fetch_machine import SHORT_WAIT_MS_MAX, Failing, FetchMachine
 from moldau.broker.replication.following.fetch_outputs import (
@@ -46,19 +44,16 @@ from moldau.broker.replication.following.fetch_outputs import (
     Restart,
     Truncate,
 )
+from moldau.broker.replication.following.fetch_parts import FetchParts
 from moldau.broker.replication.following.followed import FetchState, Followed
-from moldau.broker.replication.following.follower_session import FetchLimits
 from moldau.broker.replication.following.out_of_range import find_start
-from moldau.broker.replication.replication_quota import ReplicationQuota
 from moldau.broker.replication.role_outputs import FetchFrom
-from moldau.common.core.clock import Clock
-from moldau.common.core.slow_lane import Slices, SlowLane
+from moldau.common.core.slow_lane import Slices
 from moldau.common.protocol.errors import ErrorCode, error_name
 from moldau.common.protocol.messages.fetch import FetchResponse, FetchTopic, PartitionData, ReplicaState
 from moldau.common.protocol.wire import MalformedMessage
 
 if TYPE_CHECKING:
-    from moldau.broker.log.log import Log
     from moldau.broker.replication.partition import Partition
 
 log = logging.getLogger("moldau.replication")
@@ -68,39 +63,6 @@ _EARLY_POLL_MS = 20
 _SLICED_BYTES = 64 * 1024
 _ELEMENTS_MAX = 4_000_000
 _ROWS_AT_ONCE = 64
-
-
-@dataclass(slots=True, kw_only=True)
-class FetchCounts:
-    """What was fetched, for metrics."""
-
-    requests: int = 0
-    failed_requests: int = 0
-    bytes_fetched: int = 0
-    partition_errors: int = 0
-    corrupt_batches: int = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FetchParts:
-    """What all fetches of a broker share."""
-
-    node_id: int
-    host: PeerHost
-    clock: Clock
-    lane: SlowLane
-    limits: Callable[[], FetchLimits]
-    pause_ms_max: Callable[[], int]
-    """replica.fetch.backoff.ms: pauses after errors grow up to this."""
-    timeout_ms: Callable[[], int]
-    """replica.socket.timeout.ms"""
-    broker_epoch: Callable[[], int]
-    """Under which this broker is registered; -1: it is not."""
-    counts: FetchCounts
-    quota: ReplicationQuota | None = None
-    """Of throttled partitions."""
-    save_log_start: "Callable[[Log, Callable[[], None]], None]" = lambda log, done: done()
-    """Write down where a log begins, then call."""
 
 
 class LeaderFetch:

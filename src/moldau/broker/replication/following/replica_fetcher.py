@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING
 
 from moldau.broker.metadata.image import Image
 from moldau.broker.peers.broker_peers import BrokerPeers
-from moldau.broker.replication.following.leader_fetch import FetchCounts, FetchParts, LeaderFetch
+from moldau.broker.replication.following.fetch_parts import FetchCounts, FetchParts
+from moldau.broker.replication.following.leader_fetch import LeaderFetch
 
 if TYPE_CHECKING:
     from moldau.broker.replication.partition import Partition
