@@ -15,6 +15,11 @@ from moldau.common.core.slow_lane import SlowLane
 from moldau.common.core.timers import ManualTimers
 from moldau.common.protocol.errors import ErrorCode
 from moldau.common.protocol.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
+from moldau.common.protocol.messages.list_offsets import (
+    ListOffsetsPartitionResponse,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
 
 HERE, LEADER = 1, 2
 TOPIC_ID = bytes(16)
@@ -30,6 +35,11 @@ class FakePeers:
         future: asyncio.Future[RawResponse] = asyncio.get_running_loop().create_future()
         self.waiting.append((request, future))
         return future
+
+    async def send(self, node_id: int, request: Any, **_: Any) -> ListOffsetsResponse:
+        """A leader whose logs begin and end at offset 100."""
+        found = ListOffsetsPartitionResponse(offset=100)
+        return ListOffsetsResponse(topics=[ListOffsetsTopicResponse(name="t", partitions=[found])])
 
     def give_back(self, node_id: int, response: RawResponse) -> None:
         """The frame is the test's own."""

@@ -127,6 +127,8 @@ class FetchMachine:
         self.leader = leader
         self.failing: Failing | None = None
         """None: requests do not fail as a whole."""
+        self.silent_until_ms = 0.0
+        """No request before this, monotonic."""
         self._random = random
         self._pause_ms_max = pause_ms_max
         self._must_wait = must_wait
@@ -139,7 +141,6 @@ class FetchMachine:
         self._throttled: dict[Followed, None] = {}  # those that waited longest come first
         self._release_ms: float | None = None
         self._failures = 0
-        self._silent_until_ms = 0.0
         self._has_newcomers = False
         self._newcomers_until_ms = 0.0
 
@@ -278,12 +279,12 @@ class FetchMachine:
         if self._storing:
             return min(pause_ms, release_ms, math.inf if self._late_ms is None else self._late_ms)
         if not self._session.is_empty:
-            return self._silent_until_ms
+            return self.silent_until_ms
         return min(pause_ms, release_ms)
 
     def may_request(self, now_ms: float) -> bool:
         """Whether a request is due."""
-        return not (self._storing or self._session.is_empty) and now_ms >= self._silent_until_ms
+        return not (self._storing or self._session.is_empty) and now_ms >= self.silent_until_ms
 
     # A request and its result as a whole
 
@@ -333,7 +334,7 @@ class FetchMachine:
         self._begin_anew()
         pause_ms = self._pause_ms(self._failures)
         self._failures += 1
-        self._silent_until_ms = now_ms + pause_ms
+        self.silent_until_ms = now_ms + pause_ms
         text = f"a fetch from broker {self.leader} failed: {reason}; the next in {pause_ms:.0f} ms"
         return (Report(logging.DEBUG, text),)
 

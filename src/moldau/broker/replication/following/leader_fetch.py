@@ -194,27 +194,34 @@ class LeaderFetch:
     # The loop
 
     async def _run(self) -> None:
-        machine = self._machine
         try:
             while not self._closed:
-                if not machine.is_storing:
-                    self._take_over_early()
-                now_ms = self._now_ms()
-                machine.tick(now_ms)
-                if machine.may_request(now_ms):
-                    try:
-                        await self._fetch_once()
-                    except Exception:
-                        log.exception("fetching from broker %d failed: this is a bug", self.leader)
-                        self._request_failed("a bug")
-                    continue
-                early_is_busy = self._early is not None and not self._early._machine.is_empty
-                if machine.is_empty and not early_is_busy:
-                    break
-                wait_ms = machine.next_ms() - now_ms
-                await self._something_new(min(wait_ms, _EARLY_POLL_MS) if early_is_busy else wait_ms)
+                try:
+                    if not await self._turn():
+                        break
+                except Exception:
+                    log.exception("fetching from broker %d failed: this is a bug", self.leader)
+                    self._request_failed("a bug")
+                    await self._something_new(self._machine.silent_until_ms - self._now_ms())
         finally:
             self._task = None
+
+    async def _turn(self) -> bool:
+        """Fetch, or wait until a fetch may be due; whether there may be more to do."""
+        machine = self._machine
+        if not machine.is_storing:
+            self._take_over_early()
+        now_ms = self._now_ms()
+        machine.tick(now_ms)
+        if machine.may_request(now_ms):
+            await self._fetch_once()
+            return True
+        early_is_busy = self._early is not None and not self._early._machine.is_empty
+        if machine.is_empty and not early_is_busy:
+            return False
+        wait_ms = machine.next_ms() - now_ms
+        await self._something_new(min(wait_ms, _EARLY_POLL_MS) if early_is_busy else wait_ms)
+        return True
 
     async def _something_new(self, timeout_ms: float) -> None:
         """Wait for a partition that is added, becomes ready, or goes; or for so long."""
@@ -329,9 +336,13 @@ class LeaderFetch:
                 try:
                     await self._take_row(followed, row, slices)
                 except Exception:
-                    log.exception("what was fetched of %s failed: this is a bug", followed.name)
-                    log_end_offset = followed.partition.log.log_end_offset
-                    machine.handling_failed(followed, log_end_offset, self._now_ms())
+                    self._handling_failed(followed)
+
+    def _handling_failed(self, followed: Followed) -> None:
+        """What is being handled is an exception."""
+        log.exception("what was fetched of %s failed: this is a bug", followed.name)
+        log_end_offset = followed.partition.log.log_end_offset
+        self._machine.handling_failed(followed, log_end_offset, self._now_ms())
 
     async def _take_row(self, followed: Followed, row: PartitionData, slices: Slices) -> None:
         log_start_offset = followed.partition.log.log_start_offset
@@ -446,5 +457,8 @@ class LeaderFetch:
         except Exception:
             log.exception("looking for the start of %s failed: this is a bug", followed.name)
             start = None
-        self._carry_out(self._machine.start_found(followed, search.position, start, self._now_ms()))
+        try:
+            self._carry_out(self._machine.start_found(followed, search.position, start, self._now_ms()))
+        except Exception:
+            self._handling_failed(followed)
         self._tell()
