@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -57,6 +58,11 @@ class FakePeers:
         request, _ = self.waiting[-1]
         return {row.partition: row.fetch_offset for topic in request.topics for row in topic.partitions}
 
+    def starts(self) -> dict[int, int]:
+        """Where the logs of those partitions begin, as the last request says."""
+        request, _ = self.waiting[-1]
+        return {row.partition: row.log_start_offset for topic in request.topics for row in topic.partitions}
+
     def left_out(self) -> set[int]:
         """The partitions that the last request leaves out from now on."""
         request, _ = self.waiting[-1]
@@ -84,7 +90,10 @@ class FakePartition(SimpleNamespace):
 
     __hash__ = object.__hash__
 
-    def append_as_follower(self, batches: memoryview, *_: Any) -> FollowerAppended:
+    def append_as_follower(
+        self, batches: memoryview, leader_epoch: int, high_watermark: int, now_ms: int, start_offset: int
+    ) -> FollowerAppended:
+        self.log.log_start_offset = max(self.log.log_start_offset, start_offset)
         self.log.log_end_offset += len(batches)
         error_code = ErrorCode.CORRUPT_MESSAGE if self.corrupt else 0
         return FollowerAppended(error_code, None, self.log.log_end_offset, len(batches), 0)
@@ -95,6 +104,7 @@ class World:
         self.clock = clock = ManualClock()
         self.timers = ManualTimers(clock)
         host = SimpleNamespace(timers=self.timers, loop=asyncio.get_running_loop(), random=random.Random(1))
+        self.saving: list[Callable[[], None]] = []  # each is called when a log's start is written down
         parts: Any = SimpleNamespace(
             node_id=HERE,
             host=host,
@@ -106,6 +116,7 @@ class World:
             broker_epoch=lambda: 5,
             counts=FetchCounts(),
             quota=None,
+            save_log_start=lambda log, done: self.saving.append(done),
         )
         self.peers: dict[str, FakePeers] = {}
         make: Any = lambda name: self.peers.setdefault(name, FakePeers())  # noqa: E731

@@ -77,16 +77,18 @@ class LeaderFetch:
         *,
         is_early: bool = False,
         caught_up: "Callable[[Partition, FetchFrom], None] | None" = None,
+        ask_again: "Callable[[Partition], None]",
     ) -> None:
         """`early_peers`: connections for partitions that cannot wait, if there may be such; `is_early`: these
         fetches are theirs. `caught_up`: takes the partitions that are in sync, when nothing comes any more.
+        `ask_again`: `LeaderFetch.ask_again` of the fetch that has the partition by then.
         """
         self.leader = leader
         self._parts = parts
         self._peers = peers
         self._early_peers = early_peers
         self._early: LeaderFetch | None = None
-        self._caught_up = caught_up
+        self._caught_up, self._ask_again = caught_up, ask_again
         self._machine = FetchMachine(
             leader,
             parts.host.random,
@@ -145,7 +147,9 @@ class LeaderFetch:
     def _early_fetch(self) -> "LeaderFetch":
         if self._early is None:
             assert self._early_peers is not None
-            self._early = LeaderFetch(self.leader, self._parts, self._early_peers(), is_early=True)
+            self._early = LeaderFetch(
+                self.leader, self._parts, self._early_peers(), is_early=True, ask_again=self._ask_again
+            )
         return self._early
 
     def _take_over_early(self) -> None:
@@ -177,6 +181,15 @@ class LeaderFetch:
             self._early.stop(partition)
         self._machine.stop(partition)
         self._tell()
+
+    def ask_again(self, partition: "Partition") -> None:
+        """Something that requests tell the leader about this partition has changed."""
+        if self._early is not None:
+            self._early.ask_again(partition)
+        followed = self._machine.find(partition.topic_id, partition.index)
+        if followed is not None and followed.partition is partition:
+            self._machine.ask_again(followed)
+            self._tell()
 
     def close(self) -> None:
         """Fetch nothing more."""
@@ -392,7 +405,7 @@ class LeaderFetch:
                 machine.append_failed(followed, None, self._now_ms())
                 return
             if partition.log.log_start_offset != began_at:
-                self._save_log_start(followed, began_at)
+                self._save_log_start(partition, began_at)
             self._count(partition, result.size_bytes)
             if result.error_code:
                 message = None
@@ -426,11 +439,11 @@ class LeaderFetch:
         if before == (partition.log.log_end_offset, partition.log.latest_leader_epoch):
             self._report(self._machine.not_truncated(truncate, self._now_ms()))
 
-    def _save_log_start(self, followed: Followed, began_at: int) -> None:
+    def _save_log_start(self, partition: "Partition", began_at: int) -> None:
         """The leader has deleted records. It hears that they are deleted here, too, once a restart would find
-        it so: DeleteRecords is answered then.
+        it so: DeleteRecords is answered then. Another fetch may have the partition by then.
         """
-        partition, this = followed.partition, object()
+        this = object()
         before = partition.log_start_saved
         partition.log_start_saved = (began_at if before is None else before[0], this)
 
@@ -438,9 +451,7 @@ class LeaderFetch:
             if partition.log_start_saved is None or partition.log_start_saved[1] is not this:
                 return  # a later one is being written down
             partition.log_start_saved = None
-            if not self._closed:
-                self._machine.ask_again(followed)
-                self._tell()
+            self._ask_again(partition)
 
         self._parts.save_log_start(partition.log, saved)
 

@@ -60,13 +60,14 @@ class ReplicaFetcher:
     def _fetch(self, leader: int, number: int, catching_up: bool) -> LeaderFetch:
         found = self._fetches.get((leader, number, catching_up))
         if found is None:
-            parts, name = self._parts, f"fetcher-{number}"
+            parts, name, again = self._parts, f"fetcher-{number}", self._ask_again
             if catching_up:
                 peers = self._peers_for(f"{name}-catching-up")
-                found = LeaderFetch(leader, parts, peers, caught_up=self.fetch_from)
+                found = LeaderFetch(leader, parts, peers, caught_up=self.fetch_from, ask_again=again)
             else:
                 peers = self._peers_for(name)
-                found = LeaderFetch(leader, parts, peers, lambda: self._peers_for(f"{name}-early"))
+                early = lambda: self._peers_for(f"{name}-early")  # noqa: E731
+                found = LeaderFetch(leader, parts, peers, early, ask_again=again)
             self._fetches[leader, number, catching_up] = found
         return found
 
@@ -81,6 +82,11 @@ class ReplicaFetcher:
         place = self._places.pop(partition, None)
         if place is not None:
             place.stop(partition)
+
+    def _ask_again(self, partition: "Partition") -> None:
+        place = self._places.get(partition)
+        if place is not None:
+            place.ask_again(partition)
 
     def begin(self) -> None:
         """This broker is registered: fetch."""
