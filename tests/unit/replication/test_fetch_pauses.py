@@ -1,6 +1,7 @@
 """Many partitions that pause after errors, and what is kept of those that are followed no more."""
 
 import gc
+import math
 import random
 import weakref
 from types import SimpleNamespace
@@ -8,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 from fetch_transcript import fake_partition
 
-from moldau.broker.replication.following.fetch_machine import FetchMachine
+from moldau.broker.replication.following.fetch_machine import RESUMED_AT_ONCE, FetchMachine
 from moldau.broker.replication.following.follower_session import FetchLimits
 from moldau.broker.replication.role_outputs import FetchFrom
 from moldau.common.protocol.errors import ErrorCode
@@ -54,3 +55,30 @@ def test_partitions_that_are_followed_no_more_are_not_kept_for_their_pauses(at_o
         del partition
     gc.collect()
     assert [log() for log in logs] == [None] * 3
+
+
+def test_many_pauses_end_some_at_a_time_before_the_next_request() -> None:
+    count = 2 * RESUMED_AT_ONCE + 5
+    machine = paused(count)
+    assert (sum(each.is_fetched for each in machine.all()), machine.may_request(0.0)) == (0, False)
+    assert 40 <= machine.next_ms() <= 60
+    fetched = []
+    for _ in range(3):
+        machine.tick(60.0)
+        fetched.append(sum(each.is_fetched for each in machine.all()))
+        is_due = len(fetched) == 3
+        assert machine.may_request(60.0) is is_due
+        assert machine.next_ms() <= 60  # `tick` is called again at once, or a request is sent
+    assert fetched == [RESUMED_AT_ONCE, 2 * RESUMED_AT_ONCE, count]
+
+
+def test_pauses_that_are_over_when_all_stop_hold_nothing_up() -> None:
+    machine = paused(RESUMED_AT_ONCE + 1)
+    machine.tick(60.0)
+    assert not machine.may_request(60.0)
+    machine.close()
+    machine.tick(60.0)
+    assert machine.next_ms() == math.inf
+    machine.follow(fake_partition(0), FetchFrom(LEADER, 1, 0))
+    machine.tick(60.0)
+    assert machine.may_request(60.0)

@@ -48,6 +48,7 @@ from itertools import islice
 from random import Random
 from typing import TYPE_CHECKING, NamedTuple
 
+from moldau.broker.replication.following.fetch_errors import EXPECTED_ERRORS, SESSION_ERRORS
 from moldau.broker.replication.following.fetch_outputs import (
     NOTHING,
     Append,
@@ -72,6 +73,7 @@ JITTER = 0.2
 LATE_MS = 100.0
 THROTTLED_MS = 100.0
 RELEASED_AT_ONCE = 256
+RESUMED_AT_ONCE = 1000
 SHORT_WAIT_MS = 20
 SHORT_WAIT_MS_MAX = 100
 NEWCOMERS_MS = 100.0
@@ -79,26 +81,6 @@ NEWCOMERS_MS = 100.0
 _FETCHING, _STORING, _LATE = FetchState.FETCHING, FetchState.STORING, FetchState.LATE
 _SEARCHING, _PAUSED = FetchState.SEARCHING, FetchState.PAUSED
 _THROTTLED, _STOPPED = FetchState.THROTTLED, FetchState.STOPPED
-
-_SESSION_ERRORS = frozenset(
-    {
-        ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
-        ErrorCode.INVALID_FETCH_SESSION_EPOCH,
-        ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
-    }
-)
-_EXPECTED = frozenset(
-    {
-        ErrorCode.NOT_LEADER_OR_FOLLOWER,
-        ErrorCode.FENCED_LEADER_EPOCH,
-        ErrorCode.UNKNOWN_LEADER_EPOCH,
-        ErrorCode.UNKNOWN_TOPIC_ID,
-        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-        ErrorCode.OFFSET_NOT_AVAILABLE,
-        ErrorCode.INCONSISTENT_TOPIC_ID,
-    }
-)
-"""Errors while one broker's metadata is older than another's."""
 
 
 class Failing(NamedTuple):
@@ -138,6 +120,7 @@ class FetchMachine:
         self._late_ms: float | None = None  # when those that are storing are late
         self._paused: list[tuple[float, int, Followed]] = []  # a heap; an entry may be out of date
         self._pause_count = 0
+        self._is_resuming = False  # more pauses are over than one tick ends
         self._throttled: dict[Followed, None] = {}  # those that waited longest come first
         self._release_ms: float | None = None
         self._failures = 0
@@ -245,8 +228,15 @@ class FetchMachine:
             for followed in list(self._storing):
                 self._enter(followed, _LATE)
             self._late_ms = None
+        self._resume(now_ms)
+        self._release(now_ms)
+
+    def _resume(self, now_ms: float) -> None:
+        """End the pauses that are over, some at a time; the next request waits for the rest."""
         paused = self._paused
-        while paused and paused[0][0] <= now_ms:
+        for _ in range(RESUMED_AT_ONCE):
+            if not paused or paused[0][0] > now_ms:
+                break
             resume_ms, _, followed = heapq.heappop(paused)
             if followed.state is not _PAUSED or followed.resume_ms != resume_ms:
                 continue
@@ -254,7 +244,7 @@ class FetchMachine:
                 self._go_on(followed)
             else:
                 self._enter(followed, _LATE)
-        self._release(now_ms)
+        self._is_resuming = bool(paused) and paused[0][0] <= now_ms
 
     def _release(self, now_ms: float) -> None:
         """Go on with those that waited longest, if they need not wait any more: some at a time, as there may
@@ -274,6 +264,8 @@ class FetchMachine:
         """When to call `tick` again, and to send a request if one is due then; infinity: not before another
         input.
         """
+        if self._is_resuming:
+            return 0.0
         pause_ms = self._paused[0][0] if self._paused else math.inf
         release_ms = math.inf if self._release_ms is None else self._release_ms
         if self._storing:
@@ -284,7 +276,9 @@ class FetchMachine:
 
     def may_request(self, now_ms: float) -> bool:
         """Whether a request is due."""
-        return not (self._storing or self._session.is_empty) and now_ms >= self.silent_until_ms
+        if self._storing or self._is_resuming or self._session.is_empty:
+            return False
+        return now_ms >= self.silent_until_ms
 
     # A request and its result as a whole
 
@@ -342,7 +336,7 @@ class FetchMachine:
         """The leader answered with this error code; whether the next request follows at once, with a new
         session. Else it counts as failed.
         """
-        if error_code not in _SESSION_ERRORS or self._failures:
+        if error_code not in SESSION_ERRORS or self._failures:
             return False
         self._failures += 1
         self._begin_anew()
@@ -379,7 +373,7 @@ class FetchMachine:
         if row.error_code:
             first = not followed.failures
             self._pause(followed, now_ms)
-            if row.error_code in _EXPECTED or not first:
+            if row.error_code in EXPECTED_ERRORS or not first:
                 return NOTHING
             text = (
                 f"broker {self.leader} answers the fetch of {followed.name} at offset {position.offset} "
