@@ -12,7 +12,7 @@ from moldau.broker.replication.following.fetch_parts import FetchCounts
 from moldau.broker.replication.following.follower_session import FetchLimits
 from moldau.broker.replication.following.replica_fetcher import ReplicaFetcher
 from moldau.common.core.clock import ManualClock
-from moldau.common.core.slow_lane import SlowLane
+from moldau.common.core.slow_lane import SLICE_SECONDS, SlowLane
 from moldau.common.core.timers import ManualTimers
 from moldau.common.protocol.errors import ErrorCode
 from moldau.common.protocol.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
@@ -100,7 +100,8 @@ class FakePartition(SimpleNamespace):
 
 
 class World:
-    def __init__(self) -> None:
+    def __init__(self, slice_seconds: float = SLICE_SECONDS) -> None:
+        """Time for slices stands still: with 0 seconds each row is one."""
         self.clock = clock = ManualClock()
         self.timers = ManualTimers(clock)
         host = SimpleNamespace(timers=self.timers, loop=asyncio.get_running_loop(), random=random.Random(1))
@@ -109,7 +110,7 @@ class World:
             node_id=HERE,
             host=host,
             clock=clock,
-            lane=SlowLane(now_seconds=lambda: 0.0),
+            lane=SlowLane(slice_seconds, now_seconds=lambda: 0.0),
             limits=lambda: FetchLimits(500, 1, 1 << 20, 1 << 20),
             timeout_ms=lambda: 30_000,
             pause_ms_max=lambda: 1000,

@@ -105,3 +105,35 @@ def test_who_is_late_and_had_errors_waits_with_the_others() -> None:
         world.fetcher.close()
 
     asyncio.run(scenario())
+
+
+def test_many_are_taken_over_in_slices_and_who_stops_meanwhile_is_not() -> None:
+    async def scenario() -> None:
+        world = World(slice_seconds=0.0)
+        first, *others = (world.partition(index, LEADER, HERE) for index in range(30))
+        world.fetcher.fetch_from(first, FetchFrom(LEADER, 0, 0))
+        await turns()
+        main = world.peers["fetcher-0"]
+        world.timers.advance(200)
+        main.answer_nothing()
+        await turns()
+        assert main.wait_ms == 500
+        for partition in others:
+            world.fetcher.fetch_from(partition, FetchFrom(LEADER, 0, 0))
+        await turns()
+        early = world.peers["fetcher-0-early"]
+        assert early.asked() == set(range(1, 30))
+        main.answer_nothing()
+        await turns()
+        assert len(main.waiting) == 2  # there were turns for others in between
+        world.fetcher.stop(others[-1])
+        world.fetcher.stop(others[0])
+        for _ in range(3):
+            await turns()
+        assert main.asked() == set(range(2, 29))
+        early.answer_nothing()
+        await turns()
+        assert len(early.waiting) == 1
+        world.fetcher.close()
+
+    asyncio.run(scenario())

@@ -152,14 +152,18 @@ class LeaderFetch:
             )
         return self._early
 
-    def _take_over_early(self) -> None:
+    async def _take_over_early(self) -> None:
         """Those that began over the second connection go on with all others."""
         early = self._early
-        if early is None:
+        if early is None or early._machine.is_empty:
             return
-        for followed in [each for each in early.all() if each.is_fetched]:
-            early.stop(followed.partition)
-            self._follow(followed.partition, FetchFrom(self.leader, *followed.position))
+        slices = self._parts.lane.slices()
+        for followed in list(early.all()):
+            if slices.spent():
+                await slices.next_slice()
+            if followed.is_fetched:  # still: others were stopped, or have something to store, meanwhile
+                early.stop(followed.partition)
+                self._follow(followed.partition, FetchFrom(self.leader, *followed.position))
 
     def _follow(self, partition: "Partition", fetch: FetchFrom) -> None:
         self._machine.follow(partition, fetch)
@@ -223,7 +227,7 @@ class LeaderFetch:
         """Fetch, or wait until a fetch may be due; whether there may be more to do."""
         machine = self._machine
         if not machine.is_storing:
-            self._take_over_early()
+            await self._take_over_early()
         now_ms = self._now_ms()
         machine.tick(now_ms)
         if machine.may_request(now_ms):
