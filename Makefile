@@ -14,7 +14,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # The C kernels are built by the installation, where there is a compiler.
-BUILT_FROM := pyproject.toml setup.py $(shell find src -name '*.c')
+BUILT_FROM := pyproject.toml setup.py $(shell find src -name '*.[ch]')
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-times torture planted-faults tools check format clean dist docs

@@ -186,8 +186,8 @@ def _use(python: str, artefact: Path, place: Path, *, with_demo: bool) -> None:
     _run([environment, "-m", "pip", "install", "--quiet", str(artefact)], INSTALL_TIMEOUT_S)
     command = str(place / "env" / "bin" / "moldau")
     versions = json.loads(_run([command, "version", "--json"], USE_TIMEOUT_S, folder))
-    if versions["missing_kernels"]:
-        raise Failed(f"without the kernels {', '.join(versions['missing_kernels'])}")
+    if unusable := versions["missing_kernels"] + versions["stale_kernels"]:
+        raise Failed(f"without the kernels {', '.join(unusable)}")
     _run([environment, "-c", ROUND_TRIP], USE_TIMEOUT_S, folder)
     if with_demo:
         _run([environment, "-m", "pip", "install", "--quiet", f"{artefact}[demo]"], INSTALL_TIMEOUT_S)

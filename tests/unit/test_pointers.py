@@ -24,6 +24,18 @@ POINTER = re.compile(r"(?<![\w./<{*-])(?:\.\./)*((?:[\w.-]+/)*[\w-]+\.(?:py|c|md
 MODULE = re.compile(r"(?<![\w./])(?:moldau|pyspark_moldau)(?:\.[a-z_]\w*)+")
 ELSEWHERE = {"pyspark/daemon.py", "program.py", "app.py", "flights.py"}  # PySpark's, and files of a user
 FOLDERS = ("src", "tests", "bench", "docs", "scripts")
+INSIDE_A_HOUSE = {
+    path.stem if path.is_file() else path.name
+    for house in ("broker", "common", "services", "tools")
+    for path in (ROOT / "src" / "moldau" / house).iterdir()
+    if not path.name.startswith("_")
+} | {"agent", "cli"}
+"""Folders and modules that are no houses: a name that begins with one of them has lost its house."""
+LOGGERS = {
+    name
+    for path in (ROOT / "src").rglob("*.py")
+    for name in re.findall(r"getLogger\(\"([\w.]+)\"\)", path.read_text())
+}
 SETTINGS = {*BrokerSettings.ROWS, *RegistrySettings.ROWS, *RestSettings.ROWS, levels.FEATURE}
 
 
@@ -64,7 +76,11 @@ def _is_module(name: str) -> bool:
     """Whether a dotted name is a package or module, or stands in one; or is the name of something else."""
     parts = name.split(".")
     first = ROOT.joinpath("src", *parts[:2])
-    if name in SETTINGS or not (first.is_dir() or first.with_suffix(".py").exists()):
+    if name in SETTINGS or name in LOGGERS:
+        return True
+    if parts[0] == "moldau" and parts[1] in INSIDE_A_HOUSE:
+        return False
+    if not (first.is_dir() or first.with_suffix(".py").exists()):
         return True
     for length in (len(parts), len(parts) - 1):
         base = ROOT.joinpath("src", *parts[:length])

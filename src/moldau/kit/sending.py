@@ -3,7 +3,7 @@
 A record's own fault (too large, invalid) stays however often it is sent. Everything else (an unknown topic,
 no permission, a broker that is away) may be mended by somebody, so the sender tries again later.
 
-Not here: when to send, and what to do with what failed (batched/, moldau.agent).
+Not here: when to send, and what to do with what failed (batched/, agent/).
 """
 
 from __future__ import annotations

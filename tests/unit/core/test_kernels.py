@@ -103,6 +103,20 @@ def test_a_kernel_that_cannot_be_loaded_is_told_apart_from_none(
     assert kernels.REBUILD in caplog.text
 
 
+def test_a_broker_says_at_its_start_which_kernels_it_does_not_use(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also that of compaction, which only a worker process loads, whose warnings nobody reads."""
+    name = "moldau.broker.log.compaction._kernel"
+    assert kernels.complaints() == []
+    if kernels.built(name) is None:
+        pytest.skip("there is no C compiler")
+    monkeypatch.setitem(kernels.KERNELS, name, 0)
+    [complaint] = kernels.complaints()
+    assert name in complaint
+    assert kernels.REBUILD in complaint
+    monkeypatch.setenv("MOLDAU_KERNELS", "python")
+    assert kernels.complaints() == []
+
+
 def test_appends_go_through_the_twin_of_an_old_kernel() -> None:
     """In a process of its own, as above: no AttributeError in the midst of an append."""
     program = """

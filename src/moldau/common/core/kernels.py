@@ -50,8 +50,8 @@ def built(name: str) -> Any:
     expected = KERNELS[name]
     try:
         module = import_module(name)
-    except ImportError as error:
-        if _found(name) is not None:
+    except Exception as error:  # also what a module of another version raises while it is made
+        if _found(name) is not None and not ruled_out():
             _log.warning("The C kernel %s cannot be loaded (%s), and is not used: %s", name, error, _ADVICE)
         return None
     if (version := _version(module)) != expected:
@@ -81,6 +81,12 @@ def stale() -> list[str]:
     return [name for name in KERNELS if (spec := _found(name)) is not None and not _fits(name, spec)]
 
 
+def complaints() -> list[str]:
+    """A sentence for each kernel that is there and is not used, for a log: also for those that this process
+    has not met, such as that of compaction, which runs in a process of its own."""
+    return [f"The C kernel {name} does not fit this version of the source: {_ADVICE}" for name in stale()]
+
+
 _ADVICE = f"its twin in Python is slower. Build it again: {REBUILD}"
 
 
@@ -105,6 +111,6 @@ def _fits(name: str, spec: ModuleSpec) -> bool:
         module = module_from_spec(spec)
         assert spec.loader is not None
         spec.loader.exec_module(module)
-    except ImportError:
+    except Exception:
         return False
     return _version(module) == KERNELS[name]

@@ -11,7 +11,7 @@
     recovery.py   what is found at start: the torn tail is cut, damage is refused
     spool.py      append, group sync, read, acknowledge
 
-Not here: what a record means, and who takes it (batched/, moldau.agent).
+Not here: what a record means, and who takes it (batched/, agent/).
 """
 
 from moldau.kit.spool.errors import SpoolDamaged, SpoolError, SpoolFull, SpoolLocked

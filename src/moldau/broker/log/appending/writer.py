@@ -155,6 +155,7 @@ class Writer:
 
     def release(self) -> None:
         """Accept again, unless another holds it as well, or it is offline."""
+        assert self._holds > 0, "released more often than held"
         self._holds -= 1
         self.accepts = not (self._holds or self.offline)
 

@@ -24,7 +24,7 @@ from moldau.broker.log.files.segment import LOG_SUFFIX, CorruptSegment, Segment
 from moldau.broker.log.state.epochs import LeaderEpochs
 from moldau.common.records.batch import HEADER, HEADER_BYTES, LENGTH_OVERHEAD
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("moldau.log.reader")
 
 CURSORS_MAX = 64
 UNREADABLE_MAX = 16

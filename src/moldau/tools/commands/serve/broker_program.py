@@ -18,6 +18,7 @@ from moldau.broker.log.files.directory import DirectoryUnusable
 from moldau.broker.metadata.store import MetadataStoreError
 from moldau.broker.node import Node
 from moldau.broker.server.addresses import AddressError, shown
+from moldau.common.core.kernels import complaints
 from moldau.common.core.logs import set_up
 from moldau.common.settings.rows import SettingError
 from moldau.common.settings.sources import StaticSettings
@@ -32,6 +33,8 @@ def run(settings: StaticSettings, *, as_json: bool = False, services: "Services 
     """Run a broker, and services beside it, until SIGTERM or SIGINT; prints the ready line. Returns the exit
     code."""
     set_up(os.environ.get("MOLDAU_LOG_LEVEL", "INFO"), as_json=os.environ.get("MOLDAU_LOG_FORMAT") == "json")
+    for complaint in complaints():
+        log.warning(complaint)
     _raise_descriptor_limit()
     try:
         return _new_event_loop_run(_serve(settings, as_json, services))

@@ -2,7 +2,7 @@
 
 The only command whose start time counts: the options are a table (`OPTIONS`) with a parser of its own here;
 help.py shows the same table in the style of the other commands. Not here: the broker's parts
-(moldau/broker/node.py), settings (core/settings).
+(moldau/broker/node.py), settings (common/settings).
 """
 
 from __future__ import annotations
