@@ -27,6 +27,9 @@ settings.register_profile("same", derandomize=True, database=None, **_PATIENT)
 settings.register_profile("new", **_PATIENT)
 settings.load_profile("new" if os.environ.get("MOLDAU_NEW_EXAMPLES") else "same")
 
+# Programs that tests start write into pipes as users' do, with a buffer: its order with other writes counts.
+os.environ.pop("PYTHONUNBUFFERED", None)
+
 
 def pytest_configure(config: pytest.Config) -> None:
     hung_tests.pytest_configure(config)

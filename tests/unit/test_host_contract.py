@@ -71,6 +71,7 @@ ALLOWED = {
     "common/core/logs.py": "the time in a line of the log",
     "common/core/side_worker.py": "the default of a counter that the node hands in",
     "common/core/slow_lane.py": "the default of a counter that the node hands in",
+    "common/settings/without_effect.py": "a table of the package, read when it is imported",
     "common/settings/sources.py": "the file of settings, read before there is a node",
     "common/settings/providers.py": "the files that settings name, read with them",
     "common/records/walk.py": "a pause in a worker's thread, where there is no kernel",

@@ -124,7 +124,13 @@ def test_an_unknown_command_suggests_the_nearest(capsys: pytest.CaptureFixture[s
 
 def test_version_for_programs(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["version", "--json"]) == 0
-    assert set(json.loads(capsys.readouterr().out)) == {"moldau", "python", "librdkafka", "missing_kernels"}
+    assert set(json.loads(capsys.readouterr().out)) == {
+        "moldau",
+        "python",
+        "librdkafka",
+        "missing_kernels",
+        "stale_kernels",
+    }
 
 
 def test_version_needs_no_command(capsys: pytest.CaptureFixture[str]) -> None:

@@ -83,7 +83,8 @@ def main(words: Sequence[str]) -> int:
     for old, new in OLD.items():
         if given.flag(old):
             print(
-                f"Option --{old} is deprecated and will be removed in a future version. Use --{new} instead."
+                f"Option --{old} is deprecated and will be removed in a future version. Use --{new} instead.",
+                flush=True,  # before the records, which are written below this layer
             )
     wanted = _wanted(given)
     if not any(map(given.flag, ("bootstrap-server", "broker-list", "zookeeper"))):
