@@ -47,7 +47,11 @@ def test_property_lines_end_where_java_ends_them():
         "b": "4",
         "c": "5\x85",
     }
-    assert parse_properties("\\\n# a key\n# no key\n") == {"#": "a key"}
+    assert parse_properties("\\\n# no key\na=1") == {"a": "1"}
+    assert parse_properties("\\\n\n  \n#b\na=\\\n\nb=2") == {"a": "", "b": "2"}
+    assert parse_properties("a=1\n\\\n\\\n\n") == {"a": "1"}
+    with pytest.raises(ValueError, match="line 4"):
+        parse_properties("\\\n\na=1\nb=\\u12")
     assert parse_properties("a=\\ud83d\\ude00 \\ud83d") == {"a": "\U0001f600 \ud83d"}
 
 
