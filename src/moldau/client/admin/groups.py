@@ -12,9 +12,10 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from moldau.client.admin.problem import KafkaProblem, check
-from moldau.client.admin.routing import ask_broker, ask_coordinator, metadata
+from moldau.client.admin.routing import ask_broker, ask_coordinator, metadata, with_coordinator
 from moldau.client.admin.topics import Broker, leaders
 from moldau.client.cluster import Cluster
+from moldau.client.connection import Connection
 from moldau.client.errors import RequestRefused
 from moldau.common.core.sink_ledger import is_sink_ledger
 from moldau.common.protocol.errors import ErrorCode
@@ -32,7 +33,11 @@ CONSUMER = "consumer"
 _CLASSIC_MEMBER = 0
 _DESCRIBED_AT_ONCE = 500
 _GONE = (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.GROUP_AUTHORIZATION_FAILED)
-_MOVED = (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+_MOVED = (
+    ErrorCode.NOT_COORDINATOR,
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+)
 _BY_NAME = 9
 """From version 10 on OffsetFetch names topics by id."""
 _OLD_VERSIONS_OF_OFFSET_FETCH = 8
@@ -125,7 +130,9 @@ def list_all_groups(cluster: Cluster) -> list[Listed]:
     """All groups of all kinds, coordinator by coordinator, in its order."""
     found = []
     for broker_id in sorted(each.node_id for each in metadata(cluster, []).brokers):
-        answer = ask_broker(cluster, broker_id, ListGroupsRequest(), "list the groups")
+        answer = ask_broker(
+            cluster, broker_id, ListGroupsRequest(), "list the groups", codes=lambda got: [got.error_code]
+        )
         check(answer.error_code)
         found += [
             Listed(each.group_id, broker_id, each.group_state, each.group_type, each.protocol_type)
@@ -159,7 +166,9 @@ def find_group(cluster: Cluster, group_id: str) -> Group | None:
                 lambda got: [each.error_code for each in got.groups],
                 f"describe group {group_id}",
             )
-        except RequestRefused:
+        except RequestRefused as refusal:
+            if refusal.error_code != ErrorCode.UNSUPPORTED_VERSION:
+                raise
             continue  # the brokers are older than KIP-848
         (described,) = answer.groups
         if described.error_code not in (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION):
@@ -296,14 +305,19 @@ def committed_offsets(cluster: Cluster, group_id: str) -> dict[Place, Committed]
     asked = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=group_id, topics=None)])
     older = OffsetFetchRequest(group_id=group_id, topics=None)
 
-    def attempt() -> Any:
-        connection = cluster.coordinator(group_id)
+    def ask(connection: Connection) -> Any:
         if connection.version_of(OffsetFetchRequest, _BY_NAME) >= _OLD_VERSIONS_OF_OFFSET_FETCH:
             (group,) = connection.ask(asked, at_most=_BY_NAME).groups
             return group
         return connection.ask(older, at_most=_OLD_VERSIONS_OF_OFFSET_FETCH - 1)
 
-    answer = cluster.persist(f"read the offsets of group {group_id}", attempt)
+    answer = with_coordinator(
+        cluster,
+        group_id,
+        ask,
+        lambda got: [got.error_code],
+        f"read the offsets of group {group_id}",
+    )
     if answer.error_code == ErrorCode.GROUP_ID_NOT_FOUND:
         return {}
     check(answer.error_code)

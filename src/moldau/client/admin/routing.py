@@ -12,6 +12,7 @@ from typing import Any
 
 from moldau.client.admin.problem import KafkaProblem
 from moldau.client.cluster import GROUP, Cluster
+from moldau.client.connection import Connection
 from moldau.client.errors import Retriable, error_words
 from moldau.common.protocol.declare import Message
 from moldau.common.protocol.errors import ErrorCode
@@ -57,12 +58,20 @@ def ask_any(cluster: Cluster, request: Message, wanted: str | None = None, **mor
 
 
 def ask_broker(
-    cluster: Cluster, broker_id: int, request: Message, wanted: str | None = None, **more: Any
+    cluster: Cluster,
+    broker_id: int,
+    request: Message,
+    wanted: str | None = None,
+    *,
+    codes: Codes = lambda _: (),
+    **more: Any,
 ) -> Any:
-    """The response of one broker, whose address the last metadata named."""
+    """The response of one broker, whose address the last metadata named; asked again while its coordinators
+    load, as `codes` tell.
+    """
     return cluster.persist(
         wanted or f"ask broker {broker_id} for {_api(request)}",
-        lambda: cluster.broker(broker_id).ask(request, **more),
+        lambda: _unless_again(cluster.broker(broker_id).ask(request, **more), codes),
     )
 
 
@@ -89,15 +98,28 @@ def ask_coordinator(
     """The response of the coordinator of a group or (kind TRANSACTION) a transactional id; asked again while
     it loads or moves.
     """
+    wanted = wanted or f"ask the coordinator of {key!r} for {_api(request)}"
+    return with_coordinator(cluster, key, lambda connection: connection.ask(request), codes, wanted, kind)
+
+
+def with_coordinator(
+    cluster: Cluster,
+    key: str,
+    ask: Callable[[Connection], Any],
+    codes: Codes,
+    wanted: str,
+    kind: int = GROUP,
+) -> Any:
+    """As `ask_coordinator`, for a request that depends on the versions that the coordinator speaks."""
 
     def attempt() -> Any:
         try:
-            return _unless_again(cluster.coordinator(key, kind).ask(request), codes)
+            return _unless_again(ask(cluster.coordinator(key, kind)), codes)
         except (Retriable, OSError):
             cluster.forget_coordinator(key, kind)
             raise
 
-    return cluster.persist(wanted or f"ask the coordinator of {key!r} for {_api(request)}", attempt)
+    return cluster.persist(wanted, attempt)
 
 
 def _unless_again(answer: Any, codes: Codes) -> Any:
