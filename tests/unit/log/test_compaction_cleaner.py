@@ -9,7 +9,14 @@ import pytest
 
 from moldau.broker.log.compaction.clean import clean
 from moldau.broker.log.compaction.cleaner import RETRY_UNCLEANABLE_MS, Cleaner
-from moldau.broker.log.compaction.job import Cancelled, CleanError, CleanJob, Uncleanable, WorkerLost
+from moldau.broker.log.compaction.job import (
+    Cancelled,
+    CleanError,
+    CleanJob,
+    Uncleanable,
+    UnreadableBatch,
+    WorkerLost,
+)
 from moldau.broker.log.files.checkpoints import CLEANER_OFFSETS_NAME, read_offsets
 from moldau.broker.log.log import Log
 from moldau.broker.log.manager import LogManager
@@ -273,8 +280,9 @@ def test_a_batch_that_compaction_cannot_read_is_known_by_its_offset() -> None:
     storage = Storage()
     log = storage.log()
     storage.look()
-    storage.worker.finish(Uncleanable("the batch with offset 7 cannot be read: no zstd", 7))
-    assert log.unreadable == {7: "the batch with offset 7 cannot be read: no zstd"}
+    batch = UnreadableBatch(7, 9, "no zstd")
+    storage.worker.finish(Uncleanable("/d/7.log: the batch with offset 7 cannot be read: no zstd", batch))
+    assert log.unreadable == {7: "no zstd"}
 
 
 def test_a_worker_that_died_is_counted() -> None:

@@ -289,12 +289,9 @@ class Log:
 
     @property
     def unreadable(self) -> Mapping[int, str]:
-        """Batches as they were written that no consumer can read, by base offset, with the reason: those
-        that were met, and are not below the log's start."""
-        if not self.reader.unreadable:
-            return self.reader.unreadable
-        start_offset = self.log_start_offset
-        return {at: why for at, why in self.reader.unreadable.items() if at >= start_offset}
+        """Batches that no consumer can read, by base offset, with the reason: those that were met, and do
+        not end below the log's start."""
+        return {at: why for at, (_, why) in self.reader.unreadable_from(self.log_start_offset).items()}
 
     # -- searching ---------------------------------------------------------------------------------
 

@@ -123,12 +123,13 @@ CONDITIONS: dict[str, Kind] = {
     ),
     "batches-unreadable": Kind(
         _WARN,
-        "The records of a batch cannot be read, though it is as it was written (by an earlier version, a "
-        "mirror, or with moldau.records.check=false): every consumer stands still there. Compaction or a "
-        "search by time has met it; a fetch does not look into batches.",
-        "`moldau dump-log` shows the batch. Set consumers behind it: `moldau groups reset-offsets GROUP "
-        "--topic TOPIC:PARTITION --to-offset OFFSET --execute`. Retention or `kafka-delete-records` removes "
-        "it.",
+        "The records of a batch cannot be read: every consumer stands still there. It was written so (by an "
+        "earlier version, a mirror, or with moldau.records.check=false), or, where the message says that its "
+        "crc is wrong, damaged on the disk. Compaction or a search by time has met it; a fetch does not look "
+        "into batches.",
+        "`moldau dump-log` shows the batch. Where its crc is wrong, proceed as for partitions-damaged. Else "
+        "set consumers behind it: `moldau groups reset-offsets GROUP --topic TOPIC:PARTITION --to-offset "
+        "OFFSET --execute`. Retention or `kafka-delete-records` removes it.",
     ),
     "internal-topics-missing": Kind(
         _FAIL,

@@ -557,9 +557,25 @@ def test_a_batch_that_unpacks_to_too_much_fails_the_job_and_names_the_place(
     monkeypatch.setattr(rewrite, "unpacked", partial(rewrite.unpacked, size_max=100_000))
     bench = Bench()
     bench.segment(batch(0, (b"a", b"1")), batch(1, (b"b", bytes(200_000)), compression="zstd"))
-    with pytest.raises(Uncleanable, match=r"0\.log: the batch with offset 1 .* unpacks to more than 100000"):
+    with pytest.raises(
+        Uncleanable, match=r"0\.log: the batch with offset 1 .* unpacks to more than 100000"
+    ) as failure:
         bench.clean()
+    assert failure.value.batch is None, "consumers may be able to read it"
     assert bench.cleaned_names() == []
+
+
+def test_a_batch_that_nobody_can_read_fails_the_job_and_is_named_with_the_cause_alone() -> None:
+    garbage = bytearray(batch(1, (b"b", b"1"), (b"c", b"1"), compression="zstd"))
+    garbage[61:] = b"g" * (len(garbage) - 61)
+    seal(garbage)
+    bench = Bench()
+    bench.segment(batch(0, (b"a", b"1")), bytes(garbage))
+    with pytest.raises(Uncleanable, match=r"0\.log: the batch with offset 1 cannot be read") as failure:
+        bench.clean()
+    assert failure.value.batch is not None
+    assert failure.value.batch[:2] == (1, 2)
+    assert failure.value.batch.reason.startswith("the records cannot be decompressed: zstd")
 
 
 BOMB = """

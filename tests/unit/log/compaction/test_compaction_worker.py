@@ -26,6 +26,7 @@ from moldau.broker.log.compaction.job import (
     Progress,
     Source,
     Uncleanable,
+    UnreadableBatch,
     WorkerLost,
 )
 from moldau.broker.log.compaction.process import InlineWorker, ProcessWorker
@@ -357,7 +358,8 @@ def test_every_failure_has_a_kind(error: Exception, kind: type[Exception]) -> No
     assert kind is not OSError or (again.args == error.args)
 
 
-def test_a_failure_keeps_the_offset_of_the_batch_that_cannot_be_read() -> None:
-    again = failure_from_json(json.loads(json.dumps(failure_to_json(Uncleanable("x", 42)))))
+def test_a_failure_keeps_the_batch_that_cannot_be_read() -> None:
+    batch = UnreadableBatch(42, 51, "no zstd")
+    again = failure_from_json(json.loads(json.dumps(failure_to_json(Uncleanable("x", batch)))))
     assert isinstance(again, Uncleanable)
-    assert (again.offset, str(again)) == (42, "x")
+    assert (again.batch, str(again)) == (batch, "x")

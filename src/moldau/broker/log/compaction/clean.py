@@ -31,10 +31,11 @@ from moldau.broker.log.compaction.job import (
     Source,
     Statistics,
     Uncleanable,
+    UnreadableBatch,
 )
 from moldau.broker.log.compaction.kernel import KeyMap, choose_kernel
 from moldau.broker.log.compaction.pace import CLEANING, JobPace
-from moldau.broker.log.compaction.rewrite import Payload, with_payload
+from moldau.broker.log.compaction.rewrite import Payload, TooLargeToClean, with_payload
 from moldau.broker.log.compaction.source import (
     ATTRIBUTES,
     BASE_OFFSET,
@@ -199,5 +200,9 @@ class _Cleaning:
 
 
 def _uncleanable(path: str, batch: Batch, error: CorruptBatch) -> Uncleanable:
-    offset = batch[0][BASE_OFFSET]
-    return Uncleanable(f"{path}: the batch with offset {offset} cannot be read: {error}", offset)
+    header = batch[0]
+    offset = header[BASE_OFFSET]
+    if isinstance(error, TooLargeToClean):
+        return Uncleanable(f"{path}: the batch with offset {offset} is too large: {error}")
+    unreadable = UnreadableBatch(offset, offset + header[LAST_OFFSET_DELTA], str(error))
+    return Uncleanable(f"{path}: the batch with offset {offset} cannot be read: {error}", unreadable)

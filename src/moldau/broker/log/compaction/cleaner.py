@@ -372,8 +372,8 @@ class Cleaner:
 
     def _failed(self, log: Log, error: Exception) -> None:
         """Do not try the log again for a while."""
-        if isinstance(error, Uncleanable) and error.offset is not None:
-            log.reader.note_unreadable(error.offset, str(error))
+        if isinstance(error, Uncleanable) and error.batch is not None:
+            log.reader.note_unreadable(*error.batch)
         now_ms = self._manager.clock.monotonic_ms()
         retry_ms = RETRY_UNCLEANABLE_MS if isinstance(error, Uncleanable) else RETRY_FAILED_MS
         self.report.failed(

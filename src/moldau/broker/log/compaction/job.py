@@ -34,13 +34,22 @@ class Cancelled(CleanError):
     """The job was told to stop. Not a fault."""
 
 
-class Uncleanable(CleanError):
-    """A segment is damaged (a wrong crc, a batch cut short), or the records of the batch at `offset` cannot
-    be read: a retry will not help."""
+class UnreadableBatch(NamedTuple):
+    """A batch whose crc is right, and whose records nobody can read."""
 
-    def __init__(self, message: str, offset: int | None = None) -> None:
+    base_offset: int
+    last_offset: int
+    reason: str
+    """The cause alone, without the place."""
+
+
+class Uncleanable(CleanError):
+    """A segment is damaged (a wrong crc, a batch cut short), a batch is too large, or the records of `batch`
+    cannot be read: a retry will not help."""
+
+    def __init__(self, message: str, batch: UnreadableBatch | None = None) -> None:
         super().__init__(message)
-        self.offset = offset
+        self.batch = batch
 
 
 class WorkerLost(CleanError):

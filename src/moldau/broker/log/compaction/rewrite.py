@@ -33,7 +33,7 @@ from moldau.common.records.batch import (
     Readable,
     seal,
 )
-from moldau.common.records.compression import CompressionFailure, compress, unpacked
+from moldau.common.records.compression import CompressionFailure, UnpacksToMore, compress, unpacked
 
 Result = TypeVar("Result")
 Payload: TypeAlias = tuple[Any, int, int]
@@ -43,11 +43,15 @@ KeepRecords: TypeAlias = Callable[..., tuple[bytearray, int]]
 _TIMESTAMP_MAX = (1 << 63) - 1
 
 
+class TooLargeToClean(CorruptBatch):
+    """The records unpack to more than compaction takes into memory. Consumers may be able to read them."""
+
+
 def with_payload(
     batch: Batch, as_payload: Callable[[Readable], Readable], use: Callable[[Payload], Result]
 ) -> Result:
     """What `use` makes of the batch's records, decompressed, which it must not keep: `data[start:end]`.
-    CorruptBatch when they cannot be decompressed, or cannot be as many as the header counts.
+    CorruptBatch when they cannot be decompressed, or cannot be as many as the header counts; TooLargeToClean.
 
     `as_payload` makes of what was unpacked what the loops over records take. It takes as much memory as the
     records do, until `use` is through, and `DECOMPRESSED_BYTES_MAX` at most.
@@ -59,6 +63,8 @@ def with_payload(
     try:
         with unpacked(codec, memoryview(data)[start + HEADER_BYTES : end]) as payload:
             return use(_counted(header, as_payload(payload), 0, len(payload)))
+    except UnpacksToMore as error:
+        raise TooLargeToClean(f"compaction does not take so much into memory: it {error}") from error
     except CompressionFailure as error:
         raise CorruptBatch(f"the records cannot be decompressed: {error}") from error
 

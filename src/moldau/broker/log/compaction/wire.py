@@ -20,6 +20,7 @@ from moldau.broker.log.compaction.job import (
     Source,
     Statistics,
     Uncleanable,
+    UnreadableBatch,
     WorkerLost,
 )
 from moldau.broker.log.state.transaction_index import AbortedTransaction
@@ -107,7 +108,7 @@ def failure_to_json(error: Exception) -> dict[str, Any]:
         return {"kind": "lost", "message": "the process that compacts ran out of memory"}
     for kind, failure in _FAILURES.items():
         if type(error) is failure:
-            return {"kind": kind, "message": str(error), "offset": getattr(error, "offset", None)}
+            return {"kind": kind, "message": str(error), "batch": getattr(error, "batch", None)}
     return {"kind": "error", "message": f"{type(error).__name__}: {error}"}
 
 
@@ -116,5 +117,6 @@ def failure_from_json(fields: dict[str, Any]) -> Exception:
     if fields["kind"] == "disk":
         return OSError(fields["errno"], fields["message"], fields["path"])
     if fields["kind"] == "uncleanable":
-        return Uncleanable(fields["message"], fields["offset"])
+        batch = fields["batch"]
+        return Uncleanable(fields["message"], None if batch is None else UnreadableBatch(*batch))
     return _FAILURES[fields["kind"]](fields["message"])

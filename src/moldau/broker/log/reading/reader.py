@@ -29,7 +29,7 @@ logger = logging.getLogger("moldau.log.reader")
 CURSORS_MAX = 64
 UNREADABLE_MAX = 16
 """Of more such batches in one log nothing new is learned."""
-_NONE_UNREADABLE: Mapping[int, str] = MappingProxyType({})
+_NONE_UNREADABLE: Mapping[int, tuple[int, str]] = MappingProxyType({})
 LATEST_BYTES_MAX = 4096
 
 Chunk: TypeAlias = bytes | memoryview
@@ -81,8 +81,8 @@ class Reader:
         self.changes = 0
         """How often segments were truncated, replaced or removed: a paused search must then begin again.
         """
-        self.unreadable: Mapping[int, str] = _NONE_UNREADABLE
-        """By base offset, why no consumer can read the batch: those that were met."""
+        self.unreadable: Mapping[int, tuple[int, str]] = _NONE_UNREADABLE
+        """By base offset, a batch's last offset and why no consumer can read it: those that were met."""
         self._cursors: dict[int, tuple[Segment, int]] | None = None
 
     def read(self, offset: int, max_bytes: int, *, end_offset: int, min_one_batch: bool = True) -> Chunk:
@@ -134,15 +134,21 @@ class Reader:
             del cursors[next(iter(cursors))]
         cursors[offset] = (segment, position)
 
-    def note_unreadable(self, offset: int, reason: str) -> None:
-        """The batch at this base offset is as it was written, and no consumer can read its records: for
-        health, and the log, once.
-        """
-        if offset in self.unreadable or len(self.unreadable) >= UNREADABLE_MAX:
+    def note_unreadable(self, base_offset: int, last_offset: int, reason: str) -> None:
+        """No consumer can read this batch's records: for health, and the log, once."""
+        noted = self.unreadable_from(self.start_offset)
+        if base_offset in noted or len(noted) >= UNREADABLE_MAX:
             return
-        self.unreadable = {**self.unreadable, offset: reason}
-        path = self.segments[self.segment_index(offset)].path(LOG_SUFFIX)
-        logger.warning("%s: no consumer can read the batch at offset %d: %s", path, offset, reason)
+        self.unreadable = {**noted, base_offset: (last_offset, reason)}
+        path = self.segments[self.segment_index(base_offset)].path(LOG_SUFFIX)
+        logger.warning("%s: no consumer can read the batch at offset %d: %s", path, base_offset, reason)
+
+    def unreadable_from(self, start_offset: int) -> Mapping[int, tuple[int, str]]:
+        """`unreadable` without the batches that end below `start_offset`."""
+        unreadable = self.unreadable
+        if not unreadable:
+            return unreadable
+        return {base: noted for base, noted in unreadable.items() if noted[0] >= start_offset}
 
     def forget_unreadable(self) -> None:
         """The log is truncated: what is still there will be met again."""

@@ -27,6 +27,11 @@ class RecordSearch:
         """Whether `run_short` may be tried on the event loop."""
         return self._batch.count <= walk.STRETCH_RECORDS and self._batch.size_bytes <= SMALL_BYTES_MAX
 
+    @property
+    def is_as_written(self) -> bool:
+        """Whether the batch's crc is right: a search does not check it, only why one has failed matters."""
+        return self._batch.crc_is_valid()
+
     def run_short(self, budget: UnpackBudget) -> tuple[int, int] | None:
         """As `run`, in less than a millisecond; UnpacksToMore when the batch is too large for that."""
         return self._run(min(SMALL_BYTES_MAX, budget.batch_bytes_max), budget)

@@ -36,7 +36,7 @@ class TimestampAndOffset(NamedTuple):
 
 class Unreadable(NamedTuple):
     """Sent back for a batch whose records cannot be read: by nobody, or (`by_all` false) not within the
-    memory that a search may take."""
+    memory that a search may take. The reason says so where the batch is not as it was written."""
 
     reason: str
     by_all: bool = True
@@ -68,7 +68,7 @@ def look_into(search: RecordSearch, budget: UnpackBudget) -> Found:
     try:
         return search.run(budget)
     except (CorruptBatch, UnpacksToMore) as error:
-        return Unreadable(str(error), isinstance(error, CorruptBatch))
+        return _unreadable(search, error)
 
 
 def look_into_if_likely(search: RecordSearch, budget: UnpackBudget) -> Found:
@@ -76,7 +76,7 @@ def look_into_if_likely(search: RecordSearch, budget: UnpackBudget) -> Found:
     try:
         return search.run_likely(budget)
     except (CorruptBatch, UnpacksToMore) as error:
-        return Unreadable(str(error), isinstance(error, CorruptBatch))
+        return _unreadable(search, error)
 
 
 def look_into_if_short(search: RecordSearch, budget: UnpackBudget) -> Found:
@@ -84,7 +84,15 @@ def look_into_if_short(search: RecordSearch, budget: UnpackBudget) -> Found:
     try:
         return search.run_short(budget)
     except CorruptBatch as error:
+        return _unreadable(search, error)
+
+
+def _unreadable(search: RecordSearch, error: CorruptBatch | UnpacksToMore) -> Unreadable:
+    if isinstance(error, UnpacksToMore):
+        return Unreadable(str(error), by_all=False)
+    if search.is_as_written:
         return Unreadable(str(error))
+    return Unreadable(f"it was damaged on the disk, its crc is wrong: {error}")
 
 
 def first_at_or_after(reader: Reader, timestamp_ms: int, end_offset: int) -> Search:
@@ -124,7 +132,7 @@ def _first_in_segment(
             # A batch that its producer built wrongly, or beyond all bounds, must not make a search fail: the
             # batch's own beginning is the answer, and no record is missed by it.
             if found.by_all:
-                reader.note_unreadable(place.base_offset, found.reason)
+                reader.note_unreadable(place.base_offset, place.last_offset, found.reason)
             offset = max(place.base_offset, start_offset)
             return TimestampAndOffset(place.max_timestamp_ms, offset, place.leader_epoch)
         if found is not None and found[1] < end_offset:
