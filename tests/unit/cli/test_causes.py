@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import socket
+import time
 from collections.abc import Callable
+from contextlib import ExitStack, nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -44,9 +47,10 @@ from moldau.common.protocol.messages.produce import (
 from moldau.tools.cluster.server_file import KEPT, write_settings
 from moldau.tools.doctor.findings import Finding, Grade, Report
 from moldau.tools.doctor.partitions import check_batches
-from moldau.tools.shared import causes
+from moldau.tools.shared import causes, connection
 from moldau.tools.shared.admin import select_names
 from moldau.tools.shared.causes import why_no_topic, why_not_read, why_not_written, why_stalled, with_cause
+from moldau.tools.shared.connection import Connection
 from moldau.tools.shared.errors import ADVICE, CommandError
 from moldau.tools.shared.own_health import own_http, serves
 
@@ -70,6 +74,7 @@ class Cluster:
         self.silent = False
         self.written: list[Any] = []
         self.listener = ""
+        self.limited = nullcontext
 
     def ask(self, address: tuple[str, int], request: Any, version: int) -> Any:
         answers: dict[type, Callable[[Any], Any]] = {
@@ -231,13 +236,13 @@ def test_the_doctor_names_batches_that_the_broker_knows_to_be_unreadable(
 
 def test_only_errors_that_say_little_are_looked_into(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(causes, "why_stalled", lambda connection, **_: "the disk is full")
-    cluster: Any = SimpleNamespace(causes={})
+    cluster: Any = SimpleNamespace(causes={}, limited=nullcontext)
     late = f"Timed out (_TIMED_OUT): {ADVICE['_TIMED_OUT']}"
     assert with_cause(late, "_TIMED_OUT", cluster) == "Timed out (_TIMED_OUT): the disk is full"
     assert with_cause(late, "_TIMED_OUT", None) == late
     said = "The change was not made: the disk is full (REQUEST_TIMED_OUT)"
     monkeypatch.setattr(causes, "why_stalled", lambda connection, **_: "the disk is full: free space")
-    cluster = SimpleNamespace(causes={})
+    cluster = SimpleNamespace(causes={}, limited=nullcontext)
     assert with_cause(said, "REQUEST_TIMED_OUT", cluster) == f"{said}: free space"
     assert with_cause("Refused (X)", "INVALID_CONFIG", cluster) == "Refused (X)"
 
@@ -251,7 +256,7 @@ def test_a_cause_is_looked_for_once_however_many_changes_fail(monkeypatch: pytes
 
     monkeypatch.setattr(causes, "why_stalled", looked)
     monkeypatch.setattr(causes, "_no_coordinator", lambda connection: "")
-    cluster: Any = SimpleNamespace(causes={})
+    cluster: Any = SimpleNamespace(causes={}, limited=nullcontext)
     for topic in range(3):
         assert with_cause(f"{topic}: late", "_TIMED_OUT", cluster) == f"{topic}: late: the disk is full"
         assert with_cause(f"{topic}: late", "NOT_COORDINATOR", cluster) == f"{topic}: late"
@@ -291,3 +296,31 @@ def test_the_file_of_an_earlier_version_is_told_by_its_names(tmp_path: Path) -> 
     file = tmp_path / "server.properties"
     file.write_text("node.id=1\na=1\nmine=2\n")
     assert write_settings(file, {"node.id": "1", "a": "2"}) == ["mine"]
+
+
+@pytest.mark.parametrize("protocol", ["PLAINTEXT", "SASL_PLAINTEXT", "SSL"])
+def test_brokers_that_hang_do_not_make_a_look_up_long(protocol: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "QUESTION_SECONDS", 0.3)
+    monkeypatch.setattr(connection, "LOOK_UP_SECONDS", 0.6)
+    monkeypatch.setattr(Connection, "_require_login", lambda self: None)
+    login = ["sasl.mechanism=PLAIN", "sasl.username=a", "sasl.password=b"] if "SASL" in protocol else []
+    with ExitStack() as held:
+        servers = [held.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(4)]
+        named = ",".join(f"127.0.0.1:{each.getsockname()[1]}" for each in servers)
+        asking = Connection(named, [f"security.protocol={protocol}", *login], timeout_seconds=60)
+        started = time.monotonic()
+        assert why_not_written(asking, "orders", 0).startswith("no broker answers in time")
+        assert 0.5 < time.monotonic() - started < 3
+        assert asking.patience_seconds == 60, "a command's own questions have its own time"
+
+
+def test_a_broker_that_was_not_asked_is_not_said_to_be_silent() -> None:
+    cluster: Any = Cluster()
+
+    def ask(address: Any, request: Any, version: int) -> Any:
+        if isinstance(request, MetadataRequest):
+            return Cluster.ask(cluster, address, request, version)
+        raise connection.NoTimeLeft("the cause was not found within 6 s")
+
+    cluster.ask = ask
+    assert why_not_written(cluster, "orders", 0) == ""

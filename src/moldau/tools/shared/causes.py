@@ -12,14 +12,18 @@ that a user may not see, as if they did not exist. So a command that has failed 
 The Produce writes nothing: its batch has a wrong checksum. A leader looks at rights, leadership, in-sync
 replicas and the disk before the checksum, so CORRUPT_MESSAGE says that it would write now.
 
-Every function returns "" where nothing is found; none raises.
+Every function returns "" where nothing is found; none raises. Brokers that hang are waited for a few seconds
+in all (`Connection.limited`).
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Concatenate, NamedTuple, ParamSpec
 
 from moldau.common.protocol.errors import ErrorCode
+from moldau.tools.shared.connection import NoTimeLeft
 from moldau.tools.shared.errors import ADVICE, CommandError
 from moldau.tools.shared.raw_request import error_words
 
@@ -72,6 +76,21 @@ class Place(NamedTuple):
     partition: Any = None
 
 
+_Rest = ParamSpec("_Rest")
+
+
+def _in_time(
+    look_up: Callable[Concatenate[Connection, _Rest], str],
+) -> Callable[Concatenate[Connection, _Rest], str]:
+    @wraps(look_up)
+    def limited(connection: Connection, /, *args: _Rest.args, **kwargs: _Rest.kwargs) -> str:
+        with connection.limited():
+            return look_up(connection, *args, **kwargs)
+
+    return limited
+
+
+@_in_time
 def why_no_topic(connection: Connection, topic: str) -> str:
     """Why a topic is not among those the user sees: it does not exist, or a right is missing."""
     answer = _metadata(connection, topic)
@@ -83,6 +102,7 @@ def why_no_topic(connection: Connection, topic: str) -> str:
     )
 
 
+@_in_time
 def why_not_written(connection: Connection, topic: str, partition: int) -> str:
     """Why records are not accepted; a partition below zero stands for any."""
     from moldau.common.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
@@ -111,6 +131,7 @@ def why_not_written(connection: Connection, topic: str, partition: int) -> str:
     return _partition_trouble(connection, topic, place, row.error_code, row.error_message or "")
 
 
+@_in_time
 def why_not_read(connection: Connection, topic: str, partition: int) -> str:
     """Why nothing is read from a partition."""
     from moldau.common.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
@@ -131,6 +152,7 @@ def why_not_read(connection: Connection, topic: str, partition: int) -> str:
     return _partition_trouble(connection, topic, place, code, "")
 
 
+@_in_time
 def why_stalled(connection: Connection, *, coordinators: bool = False) -> str:
     """Why changes, or `coordinators`' answers, do not come in time: what a broker's health page says, no
     controller, a disk, a partition without a leader.
@@ -157,11 +179,13 @@ def _unreached(connection: Connection) -> str:
     from moldau.tools.doctor.transport import transport_of
 
     try:
-        transport = transport_of(connection.given, connection.timeout_seconds)
         for host, port in connection.addresses:
-            reach(host, port, transport, connection.timeout_seconds)
+            seconds = connection.patience_seconds
+            reach(host, port, transport_of(connection.given, seconds), seconds)
     except Trouble as trouble:
         return f"{trouble.message}: {trouble.remedy}; `moldau doctor` looks closer"
+    except NoTimeLeft:
+        return "no broker answers in time: see its log; `moldau doctor` looks closer"
     except CommandError:
         pass
     return "no broker answers any more: see its log; `moldau doctor` looks closer"
@@ -224,8 +248,9 @@ def with_cause(sentence: str, error_name: str, connection: Connection | None) ->
     coordinators = "COORDINATOR" in error_name
     found = connection.causes  # a command may fail for each of many topics, and each question take its time
     if coordinators not in found:
-        cause = why_stalled(connection, coordinators=coordinators)
-        found[coordinators] = cause or (_no_coordinator(connection) if coordinators else "")
+        with connection.limited():
+            cause = why_stalled(connection, coordinators=coordinators)
+            found[coordinators] = cause or (_no_coordinator(connection) if coordinators else "")
     cause = found[coordinators]
     if not cause:
         return sentence
@@ -319,6 +344,8 @@ def _topic_trouble(topic: str, code: int) -> str:
 
 
 def _silent(topic: str, place: Place, problem: CommandError) -> str:
+    if isinstance(problem, NoTimeLeft):
+        return ""
     named = f"{topic}-{place.partition.partition_index}"
     return f"broker {place.node_id}, which leads {named}, does not answer: {problem}"
 

@@ -15,6 +15,10 @@ from __future__ import annotations
 import logging
 import os
 import socket
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import Consumer, Producer
@@ -33,6 +37,12 @@ QUIET.addHandler(logging.NullHandler())
 QUIET.propagate = False
 
 _CONNECT_TIMEOUT_SECONDS = 3.0
+QUESTION_SECONDS, LOOK_UP_SECONDS = 3.0, 6.0
+"""How long one question of a cause may take, and all of them together."""
+
+
+class NoTimeLeft(CommandError):
+    """The look-up of a cause has taken its time: nobody was asked."""
 
 
 latest: Connection | None = None
@@ -58,6 +68,7 @@ class Connection:
         self._admin: AdminClient | None = None
         self._options = client_options(given, timeout_seconds)
         self._direct: dict[tuple[str, int], DirectConnection] = {}
+        self._ends_seconds: float | None = None
         self.causes: dict[bool, str] = {}
         """What was found out about failures (`causes.with_cause`), of coordinators and of others."""
         if not self.is_secured:
@@ -72,12 +83,35 @@ class Connection:
         return self._options.security.secured
 
     def ask(self, address: tuple[str, int], request: Message, version: int) -> Any:
-        """Send one request by our own codec, for APIs that librdkafka does not offer. CommandError."""
+        """Send one request by our own codec, for APIs that librdkafka does not offer. CommandError after
+        `patience_seconds`, which over TLS or with a login is that of each step of a new connection.
+        """
         from moldau.tools.shared.raw_request import ask_by, ask_message
 
         if not self.is_secured:
-            return ask_message(address, request, version, self.timeout_seconds)
-        return ask_by(self._connected(address), request, version)
+            return ask_message(address, request, version, self.patience_seconds)
+        return ask_by(self._connected(address), request, version, self.patience_seconds)
+
+    @contextmanager
+    def limited(self) -> Iterator[None]:
+        """A look-up of a cause, or a part of one: brokers that hang must not make it long."""
+        outer = self._ends_seconds
+        if outer is None:
+            self._ends_seconds = time.monotonic() + LOOK_UP_SECONDS
+        try:
+            yield
+        finally:
+            self._ends_seconds = outer
+
+    @property
+    def patience_seconds(self) -> float:
+        """How long a question may take now. NoTimeLeft at the end of a look-up."""
+        if self._ends_seconds is None:
+            return self.timeout_seconds
+        left_seconds = self._ends_seconds - time.monotonic()
+        if left_seconds <= 0:
+            raise NoTimeLeft(f"the cause was not found within {LOOK_UP_SECONDS:g} s")
+        return min(self.timeout_seconds, QUESTION_SECONDS, left_seconds)
 
     def _connected(self, address: tuple[str, int]) -> DirectConnection:
         """A connection by our own client. CommandError says why there is none."""
@@ -87,8 +121,14 @@ class Connection:
 
         held = self._direct.get(address)
         if held is None or not held.is_open:
+            seconds = self.patience_seconds
+            options = replace(
+                self._options,
+                request_timeout_seconds=min(seconds, self._options.request_timeout_seconds),
+                connect_timeout_seconds=min(seconds, self._options.connect_timeout_seconds),
+            )
             try:
-                held = self._direct[address] = DirectConnection(*address, self._options)
+                held = self._direct[address] = DirectConnection(*address, options)
             except OptionError as problem:
                 raise UsageError(str(problem)) from None
             except (ClientError, ConnectionLost) as problem:

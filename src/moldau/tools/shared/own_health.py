@@ -22,14 +22,15 @@ _DESCRIBE_CONFIGS_VERSION, _METADATA_VERSION, _BROKER = 1, 5, 4
 
 def own_health(connection: Connection) -> dict[str, Any] | None:
     """The health document of the first broker that answers at a bootstrap address; None if not found."""
-    from moldau.tools.commands.status.health_page import HealthRefused, ask_health
+    from moldau.tools.commands.status.health_page import HTTP_TIMEOUT_SECONDS, HealthRefused, ask_health
 
     http = own_http(connection)
     if not http:
         return None
     try:
-        health = ask_health(http, connection.extra_settings)
-    except HealthRefused:
+        seconds = min(HTTP_TIMEOUT_SECONDS, connection.patience_seconds)
+        health = ask_health(http, connection.extra_settings, seconds)
+    except (HealthRefused, CommandError):
         return None
     return health if health is not None and serves(health, connection.addresses) else None
 

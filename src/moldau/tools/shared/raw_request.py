@@ -49,12 +49,12 @@ def ask_message(address: tuple[str, int], request: Message, version: int, timeou
         ) from None
 
 
-def ask_by(connection: Connection, request: Message, version: int) -> Any:
+def ask_by(connection: Connection, request: Message, version: int, timeout_seconds: float) -> Any:
     """The same over a connection that has logged in."""
     from moldau.client.errors import ClientError
 
     try:
-        return connection.ask(request, at_most=version)
+        return connection.ask(request, at_most=version, timeout_seconds=timeout_seconds)
     except (ClientError, OSError) as problem:
         raise CommandError(str(problem)) from None
 

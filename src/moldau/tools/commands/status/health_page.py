@@ -31,7 +31,11 @@ def page_url(http: str) -> str:
     return f"{base.rstrip('/')}/health"
 
 
-def ask_health(http: str, client_settings: Mapping[str, str] | None = None) -> dict[str, Any] | None:
+def ask_health(
+    http: str,
+    client_settings: Mapping[str, str] | None = None,
+    timeout_seconds: float = HTTP_TIMEOUT_SECONDS,
+) -> dict[str, Any] | None:
     """The health document of the broker at `http`; None if no such page is there. HealthRefused."""
     from moldau.common.credentials.http_fetch import fetch
 
@@ -40,7 +44,7 @@ def ask_health(http: str, client_settings: Mapping[str, str] | None = None) -> d
         answer = fetch(
             url,
             headers=_login(os.environ.get(LOGIN_VARIABLE, "")),
-            timeout_seconds=HTTP_TIMEOUT_SECONDS,
+            timeout_seconds=timeout_seconds,
             bytes_max=_PAGE_BYTES_MAX,
             tls=_context(client_settings or {}) if url.startswith("https:") else None,
         )
