@@ -119,7 +119,7 @@ def test_definitions_that_use_definitions_twice(monkeypatch: pytest.MonkeyPatch)
     with pytest.raises(NoColumns, match="steps"):
         spark_types(schema)
     monkeypatch.setattr(json_schema, "STEPS_MAX", 10_000)
-    with pytest.raises(SerdeError, match="more than 10032 steps"):
+    with pytest.raises(SerdeError, match="more than 10016 steps"):
         serde_for(schema).from_json({"a": {}})
     assert serde_for(schema).from_json({}) == b"{}"
 
@@ -171,6 +171,56 @@ def test_a_request_of_very_small_values_ends_with_its_client() -> None:
     plain = serde_for(json_of({"type": "integer"}))
     with json_schema.Checking(lambda: True), pytest.raises(json_schema.Abandoned):
         any(plain.from_json(1) == b"" for _ in range(10_000))
+
+
+NAMES = {f"p{index}": index for index in range(400)}
+
+
+@pytest.mark.parametrize(
+    ("schema", "value"),
+    [
+        ({"enum": [f"x{index}" for index in range(4_000)]}, "x3999"),
+        ({"properties": {f"x{index}": {} for index in range(4_000)}}, {}),
+        ({"required": [name for name in NAMES for _ in range(10)]}, NAMES),
+        ({"patternProperties": {f"^q{index}": {} for index in range(20)}}, NAMES),
+        (
+            {"additionalProperties": {}, "patternProperties": {f"^q{index}": {} for index in range(20)}},
+            NAMES,
+        ),
+        ({"uniqueItems": True}, [*range(4_000)]),
+    ],
+    ids=["enum", "properties", "required", "patternProperties", "additionalProperties", "uniqueItems"],
+)
+def test_a_keyword_counts_by_what_it_looks_at(
+    schema: dict[str, Any], value: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else one step of a long list would take as long as hundreds of others."""
+    coder = serde_for(json_of(schema))
+    assert coder.from_json(value)
+    monkeypatch.setattr(json_schema, "_STEPS_PER_BYTE", 0)
+    monkeypatch.setattr(json_schema, "STEPS_MAX", 50)
+    with pytest.raises(SerdeError, match="more than 50 steps"):
+        coder.from_json(value)
+
+
+def test_the_values_of_a_request_are_checked_for_so_many_seconds() -> None:
+    """Steps are bounded by bytes, but a step may be a slow one: that of a long `anyOf`, say."""
+    now = 50.0
+    coder = serde_for(json_of({"items": {"anyOf": [{"minimum": 1}] * 6 + [{}]}}))
+    zeros = [0] * 100
+
+    def clock() -> float:
+        return now
+
+    with json_schema.Checking(lambda: False, clock):
+        assert coder.from_json(zeros)
+        now += json_schema.CHECKING_SECONDS_MAX
+        for value in (zeros, [0], [0]):  # what has ended stays ended
+            with pytest.raises(SerdeError, match="takes more than 30 seconds: send them in several"):
+                coder.from_json(value)
+    with json_schema.Checking(lambda: False, clock):
+        assert coder.from_json(zeros)
+    assert coder.from_json(zeros), "who checks values of its own may take its time"
 
 
 @pytest.mark.parametrize(

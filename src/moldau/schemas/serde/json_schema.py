@@ -4,13 +4,15 @@ Patterns run on RE2, in time linear to the text: the `re` of Python can be made 
 that RE2 does not know (look-around, back references) makes its schema unusable for writing, with a sentence.
 References are found among the registered ones only; nothing is fetched. Definitions that use definitions
 twice can ask for any number of checks of one value; what takes more than STEPS_MAX and some for each byte is
-refused. The values of one request share STEPS_MAX (`Checking`), and end with it.
+refused. The values of one request share STEPS_MAX (`Checking`), and end with it. Steps differ: a keyword's
+lists and a value's names count by their length, and what all the same takes CHECKING_SECONDS_MAX is refused.
 """
 
 from __future__ import annotations
 
 import json
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any
@@ -22,9 +24,17 @@ from moldau.schemas.serde import SerdeError
 
 STEPS_MAX = 1_000_000
 """Keywords that are checked for one value however short it is: ten seconds of work."""
-_STEPS_PER_BYTE = 4
-"""An array of numbers, each of a type and between two bounds, takes 1.5; small records take 0.5."""
-_ASKED_EVERY = 256
+_STEPS_PER_BYTE = 2
+"""An array of numbers, each of a type and between two bounds, takes 1.5; small records take 0.3."""
+CHECKING_SECONDS_MAX = 30.0
+"""Of the processor's time, for all values of a request: 16 MiB of small records take some 20."""
+_STEPS_ASKED = 16
+"""So few, as one that fails may print a value of megabytes."""
+_PARTS_PER_STEP_LOG2 = 6
+"""Of a keyword's list or object: to compare with one value of an enum takes 0.1 us, a step 3 to 9."""
+_ITEMS_PER_STEP_LOG2 = 2
+"""Of a value: to match a name with a pattern takes 1 us."""
+_ITEMS_AT_A_TIME = 1024
 _PATTERNS_KEPT = 200
 _PATTERN_BYTES_MAX = 1 << 20
 
@@ -143,34 +153,55 @@ _steps = _Steps()
 
 class Checking:
     """What goes around work on the values of one request, in the thread that does it: together they take at
-    most STEPS_MAX, and some for each of their bytes. Abandoned is raised where `is_abandoned` says so, which
-    is asked now and then.
+    most STEPS_MAX, and some for each of their bytes, and CHECKING_SECONDS_MAX. Abandoned is raised where
+    `is_abandoned` says so, which is asked now and then.
     """
 
-    def __init__(self, is_abandoned: Callable[[], bool]) -> None:
-        self.is_abandoned = is_abandoned
+    def __init__(
+        self, is_abandoned: Callable[[], bool], clock: Callable[[], float] = time.thread_time
+    ) -> None:
+        """`clock` tells seconds; those of the thread's processor time are the same on a busy machine."""
+        self._is_abandoned = is_abandoned
+        self._clock = clock
+        self.asked_at_steps = 0
+        self._ends_at_seconds = 0.0
 
     def __enter__(self) -> None:
+        self.asked_at_steps = _STEPS_ASKED
+        self._ends_at_seconds = self._clock() + CHECKING_SECONDS_MAX
         _steps.taken, _steps.allowed, _steps.checking = 0, STEPS_MAX, self
 
     def __exit__(self, *failure: object) -> None:
         _steps.checking = None
 
+    def ask(self, taken_steps: int) -> None:
+        """Whether to go on, and when to ask again. Abandoned; SerdeError, also at every step after it."""
+        if self._is_abandoned():
+            raise Abandoned
+        if self._clock() >= self._ends_at_seconds:
+            raise SerdeError(
+                f"checking the request's values with the schema takes more than {CHECKING_SECONDS_MAX:g} "
+                "seconds: send them in several requests"
+            )
+        self.asked_at_steps = taken_steps + _STEPS_ASKED
+
 
 def _counted(check: Callable[..., Any]) -> Callable[..., Any]:
     def counted(validator: Any, value: Any, instance: Any, schema: Any) -> Any:
-        _steps.taken += 1
-        if _steps.taken > _steps.allowed:
-            raise SerdeError(f"checking the value takes more than {_steps.allowed} steps")
-        if (
-            _steps.taken % _ASKED_EVERY == 0
-            and _steps.checking is not None
-            and _steps.checking.is_abandoned()
-        ):
-            raise Abandoned
+        _take(1 + (len(value) >> _PARTS_PER_STEP_LOG2) if isinstance(value, (list, dict)) else 1)
         return check(validator, value, instance, schema)
 
     return counted
+
+
+def _take(count: int) -> None:
+    """Take steps. SerdeError, Abandoned."""
+    _steps.taken += count
+    if _steps.taken > _steps.allowed:
+        raise SerdeError(f"checking the value takes more than {_steps.allowed} steps")
+    checking = _steps.checking
+    if checking is not None and _steps.taken >= checking.asked_at_steps:
+        checking.ask(_steps.taken)
 
 
 @lru_cache(maxsize=_PATTERNS_KEPT)
@@ -196,6 +227,7 @@ def _pattern_properties(validator: Any, properties: Any, instance: Any, schema: 
         return
     for pattern, subschema in properties.items():
         found = _compiled(pattern)
+        _take(len(instance) >> _ITEMS_PER_STEP_LOG2)
         for name, value in instance.items():
             if found.search(name):
                 yield from validator.descend(value, subschema, path=name, schema_path=pattern)
@@ -207,10 +239,11 @@ def _additional_properties(validator: Any, allowed: Any, instance: Any, schema: 
     if not validator.is_type(instance, "object"):
         return
     known = schema.get("properties", {})
-    patterns = [_compiled(pattern) for pattern in schema.get("patternProperties", {})]
-    extras = [
-        name for name in instance if name not in known and not any(found.search(name) for found in patterns)
-    ]
+    extras = [name for name in instance if name not in known]
+    for pattern in schema.get("patternProperties", {}):
+        found = _compiled(pattern)
+        _take(len(extras) >> _ITEMS_PER_STEP_LOG2)
+        extras = [name for name in extras if not found.search(name)]
     if validator.is_type(allowed, "object"):
         for name in extras:
             yield from validator.descend(instance[name], allowed, path=name)
@@ -239,6 +272,7 @@ def _evaluated(validator: Any, instance: Any, schema: Any) -> set[str]:
         return set()
     known = {name for name in schema.get("properties", {}) if name in instance}
     for pattern in schema.get("patternProperties", {}):
+        _take(len(instance) >> _ITEMS_PER_STEP_LOG2)
         known |= {name for name in instance if _compiled(pattern).search(name)}
     if "additionalProperties" in schema:
         return set(instance)
@@ -264,7 +298,11 @@ def _unique_items(validator: Any, wanted: Any, instance: Any, schema: Any) -> It
     from jsonschema import ValidationError
 
     if wanted and validator.is_type(instance, "array"):
-        texts = {json.dumps(_number_as_float(item), sort_keys=True) for item in instance}
+        texts: set[str] = set()
+        for start in range(0, len(instance), _ITEMS_AT_A_TIME):
+            items = instance[start : start + _ITEMS_AT_A_TIME]
+            _take(len(items) >> _ITEMS_PER_STEP_LOG2)
+            texts.update(json.dumps(_number_as_float(item), sort_keys=True) for item in items)
         if len(texts) != len(instance):
             yield ValidationError("the array has an item twice")
 
