@@ -116,7 +116,7 @@ def _filter(call: Call) -> AclFilter:
 
 def _deleted(call: Call) -> AclFilter:
     """As `_filter`, but what is left out deletes nothing: the enums are always said, be it `any`, and a
-    filter that would match every ACL is refused. HttpProblem 400.
+    filter that would match every ACL, or all of one permission, is refused. HttpProblem 400.
     """
     missing = [name for name in _ALWAYS_NAMED if call.query(name) is None]
     if missing:
@@ -127,13 +127,12 @@ def _deleted(call: Call) -> AclFilter:
         )
     wanted = _filter(call)
     if not any((wanted.resource_name, wanted.principal, wanted.host)) and all(
-        getattr(wanted, name) == _ENUMS[name][0]["ANY"]
-        for name in ("resource_type", "operation", "permission")
+        getattr(wanted, name) == _ENUMS[name][0]["ANY"] for name in ("resource_type", "operation")
     ):
         raise HttpProblem(
             BAD_REQUEST,
-            "This filter matches all ACLs: name a resource_type, resource_name, principal, host, operation "
-            "or permission; nothing was deleted.",
+            "This filter matches all ACLs, or all of one permission: name a resource_type, resource_name, "
+            "principal, host or operation; nothing was deleted.",
         )
     return wanted
 
