@@ -92,6 +92,18 @@ def test_what_stands_leaves_room_for_what_goes():
     asyncio.run(run())
 
 
+def test_no_more_stands_than_is_free():
+    budget = ByteBudget(100)
+    assert budget.try_take(95)
+    assert budget.try_stand(10), "the first one stands whatever is used"
+    assert not budget.try_stand(10)
+    budget.give_back(95)
+    assert budget.try_stand(10)
+    budget.end_standing(10)
+    budget.end_standing(10)
+    assert (budget.used_bytes, budget.standing_bytes) == (0, 0)
+
+
 def test_one_may_stand_in_a_budget_smaller_than_it():
     budget = ByteBudget(10)
     assert budget.try_stand(30)

@@ -112,3 +112,32 @@ def test_records_that_waited_for_room_are_not_written_for_a_client_that_has_left
         await producers.close()
 
     run(main())
+
+
+def test_records_that_found_room_at_once_are_written_for_a_client_that_has_half_closed() -> None:
+    """It looks as if it had left, and has only said that it sends no more."""
+
+    async def main() -> None:
+        producers = Producers({"bootstrap.servers": "127.0.0.1:1"}, bytes_max=1000)
+
+        async def partitions(topic: str, *, newer: bool = False) -> int:
+            return 1
+
+        sent: list[Any] = []
+
+        async def send(producer: Any, topic: str, records: Any, batch: Any, *rest: Any) -> None:
+            sent.extend(records)
+            batch.settle(0, "written")
+
+        sizes = producers.topics
+        producers.topics = SimpleNamespace(partitions=partitions)  # type: ignore[assignment]
+        producers._send = send  # type: ignore[method-assign]
+        CLIENT_IS_GONE.set(lambda: True)
+        record = (None, b"1", None, None, ())
+        assert await producers.produce("t", [record]) == ["written"]
+        assert sent == [record]
+        assert producers.budget.used_bytes == 0
+        producers.topics = sizes
+        await producers.close()
+
+    run(main())

@@ -218,7 +218,8 @@ def _bound_unsent(sock: socket.socket) -> None:
     """
     option = getattr(socket, "TCP_NOTSENT_LOWAT", None)  # Linux and macOS
     if option is not None:
-        sock.setsockopt(socket.IPPROTO_TCP, option, _UNSENT_IN_KERNEL_BYTES)
+        with contextlib.suppress(OSError):  # a kernel that has not what Python was built with: gVisor, say
+            sock.setsockopt(socket.IPPROTO_TCP, option, _UNSENT_IN_KERNEL_BYTES)
 
 
 def _address(listener: Listener, sock: socket.socket) -> str:

@@ -26,8 +26,12 @@ class ByteBudget:
         return True
 
     def try_stand(self, count_bytes: int) -> bool:
-        """Take bytes that stand for long; the first may do so in the smallest of budgets."""
-        if self.standing_bytes and self.standing_bytes + count_bytes > self.bytes_max * 3 // 4:
+        """Take bytes that stand for long; the first may do so in the smallest of budgets, and
+        beside whatever is used (`used_bytes` has what stands too)."""
+        if self.standing_bytes and (
+            self.standing_bytes + count_bytes > self.bytes_max * 3 // 4
+            or self.used_bytes + count_bytes > self.bytes_max
+        ):
             return False
         self.standing_bytes += count_bytes
         self.used_bytes += count_bytes

@@ -173,7 +173,8 @@ class Producers:
 
         Whoever begins one call after the other has returned writes in that order. KafkaProblem if none could
         even be tried: an unknown topic (UNKNOWN_TOPIC_OR_PARTITION), no room in time (REQUEST_TIMED_OUT).
-        ConnectionResetError: the client has left before its records' turn; who asks again writes them once.
+        ConnectionResetError: the client has left while its records waited for room; who asks again writes
+        them once.
         """
         loop = asyncio.get_running_loop()
         outcomes: asyncio.Future[list[ShapeT | KafkaProblem]] = loop.create_future()
@@ -184,17 +185,8 @@ class Producers:
         size_bytes, highest = await _measured(records)
         if highest >= partitions:
             partitions = await self.topics.partitions(topic, newer=True)
-        try:
-            await self.budget.take(size_bytes, self._wait_seconds)
-        except TimeoutError:
-            raise KafkaProblem(
-                int(ErrorCode.REQUEST_TIMED_OUT),
-                f"The proxy's {self.budget.bytes_max} bytes for records on their way to Kafka were in use "
-                f"for {self._wait_seconds:g} seconds.",
-            ) from None
-        if CLIENT_IS_GONE.get()():
-            self.budget.give_back(size_bytes)
-            raise ConnectionResetError("the client has gone")
+        if not self.budget.try_take(size_bytes):
+            await self._wait_for_room(size_bytes)
         batch, producer = _Batch(len(records), loop, shape), self._producer
 
         def done(_: asyncio.Future[None]) -> None:
@@ -211,6 +203,24 @@ class Producers:
             asyncio.ensure_future(self._send(producer, topic, records, batch, partitions, freed))
         )
         return outcomes
+
+    async def _wait_for_room(self, size_bytes: int) -> None:
+        """Take bytes of the budget once they are free. KafkaProblem, ConnectionResetError.
+
+        Who left meanwhile may have asked again. Who has not waited has not: a client that has sent all and
+        says so (a half close) looks as if it had left, and its records are written.
+        """
+        try:
+            await self.budget.take(size_bytes, self._wait_seconds)
+        except TimeoutError:
+            raise KafkaProblem(
+                int(ErrorCode.REQUEST_TIMED_OUT),
+                f"The proxy's {self.budget.bytes_max} bytes for records on their way to Kafka were in use "
+                f"for {self._wait_seconds:g} seconds.",
+            ) from None
+        if CLIENT_IS_GONE.get()():
+            self.budget.give_back(size_bytes)
+            raise ConnectionResetError("the client has gone")
 
     async def _send(
         self,
