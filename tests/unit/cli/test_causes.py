@@ -311,7 +311,7 @@ def test_brokers_that_hang_do_not_make_a_look_up_long(protocol: str, monkeypatch
         started = time.monotonic()
         assert why_not_written(asking, "orders", 0).startswith("no broker answers in time")
         assert 0.5 < time.monotonic() - started < 3
-        assert asking.patience_seconds == 60, "a command's own questions have its own time"
+        assert asking.question_seconds == 60, "a command's own questions have its own time"
 
 
 def test_a_broker_that_was_not_asked_is_not_said_to_be_silent() -> None:

@@ -31,6 +31,9 @@ class FakeInstance:
     def is_assigned(self) -> bool:
         return True
 
+    async def seek_unsent(self) -> None:
+        pass
+
     def store_returned(self) -> None:
         self.did.append("store")
 

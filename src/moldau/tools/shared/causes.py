@@ -180,7 +180,7 @@ def _unreached(connection: Connection) -> str:
 
     try:
         for host, port in connection.addresses:
-            seconds = connection.patience_seconds
+            seconds = connection.question_seconds
             reach(host, port, transport_of(connection.given, seconds), seconds)
     except Trouble as trouble:
         return f"{trouble.message}: {trouble.remedy}; `moldau doctor` looks closer"

@@ -84,13 +84,13 @@ class Connection:
 
     def ask(self, address: tuple[str, int], request: Message, version: int) -> Any:
         """Send one request by our own codec, for APIs that librdkafka does not offer. CommandError after
-        `patience_seconds`, which over TLS or with a login is that of each step of a new connection.
+        `question_seconds`, which over TLS or with a login is that of each step of a new connection.
         """
         from moldau.tools.shared.raw_request import ask_by, ask_message
 
         if not self.is_secured:
-            return ask_message(address, request, version, self.patience_seconds)
-        return ask_by(self._connected(address), request, version, self.patience_seconds)
+            return ask_message(address, request, version, self.question_seconds)
+        return ask_by(self._connected(address), request, version, self.question_seconds)
 
     @contextmanager
     def limited(self) -> Iterator[None]:
@@ -104,7 +104,7 @@ class Connection:
             self._ends_seconds = outer
 
     @property
-    def patience_seconds(self) -> float:
+    def question_seconds(self) -> float:
         """How long a question may take now. NoTimeLeft at the end of a look-up."""
         if self._ends_seconds is None:
             return self.timeout_seconds
@@ -121,7 +121,7 @@ class Connection:
 
         held = self._direct.get(address)
         if held is None or not held.is_open:
-            seconds = self.patience_seconds
+            seconds = self.question_seconds
             options = replace(
                 self._options,
                 request_timeout_seconds=min(seconds, self._options.request_timeout_seconds),

@@ -28,7 +28,7 @@ def own_health(connection: Connection) -> dict[str, Any] | None:
     if not http:
         return None
     try:
-        seconds = min(HTTP_TIMEOUT_SECONDS, connection.patience_seconds)
+        seconds = min(HTTP_TIMEOUT_SECONDS, connection.question_seconds)
         health = ask_health(http, connection.extra_settings, seconds)
     except (HealthRefused, CommandError):
         return None

@@ -36,7 +36,12 @@ from confluent_kafka import (
 from moldau.services.http.problems import HttpProblem
 from moldau.services.rest.embedded import Format
 from moldau.services.rest.kafka.librdkafka_errors import problem_in
-from moldau.services.rest.v2.errors import illegal_state, instance_not_found, request_problem
+from moldau.services.rest.v2.errors import (
+    KAFKA_RETRIABLE_ERROR,
+    illegal_state,
+    instance_not_found,
+    request_problem,
+)
 from moldau.services.rest.v2.fields import OffsetAt, Place
 
 log = logging.getLogger("moldau.rest")
@@ -116,6 +121,8 @@ class Instance:
         self._pool = pool
         self._turn = asyncio.Lock()
         self._returned: dict[Place, int] = {}
+        self._unsent: dict[Place, int] = {}
+        """Where records begin that were returned and not sent, while they could not be sought."""
 
     # -- the consumer's side, on the event loop ------------------------------------------------------------
 
@@ -167,6 +174,7 @@ class Instance:
         self.unread = deque(each for each in self.unread if place_of(each) not in gone)
         for place in gone:
             self._returned.pop(place, None)
+            self._unsent.pop(place, None)
 
     # -- calls that may block ------------------------------------------------------------------------------
 
@@ -239,6 +247,7 @@ class Instance:
             self.topics = ()
             self.unread.clear()
             self._returned.clear()
+            self._unsent.clear()
 
     async def _give_partitions_up(self, before: Subscription) -> None:
         """Let the callback of the partitions that are taken away happen; it gives them up.
@@ -309,13 +318,57 @@ class Instance:
                 return
 
     async def rewind(self, first: Mapping[Place, int], reads: int) -> None:
-        """A response was not sent: read its records again, unless another read has happened since."""
+        """A response was not sent: read its records again, unless another read has happened since.
+
+        None of them counts as processed, also where they cannot be sought now: the next read does that first.
+        """
         if self.reads != reads or self.closed:
             return
+        self._returned |= first
+        self._unsent |= first
         try:
-            await self.seek([OffsetAt(*place, offset, None) for place, offset in first.items()])
-        except HttpProblem:
-            log.info("records of %s/%s that were not sent belong to others now", self.group, self.name)
+            await self.seek_unsent()
+        except HttpProblem as problem:
+            log.info(
+                "records of %s/%s that were not sent are sought later: %s", self.group, self.name, problem
+            )
+
+    async def seek_unsent(self) -> None:
+        """Go back to records that were returned and not sent, in each partition for itself; what belongs to
+        others now is left to them. HttpProblem 50003 where that cannot be done yet.
+        """
+        if not self._unsent:
+            return
+        sought: dict[Place, int] = {}
+        taken_away: list[Place] = []
+        waiting: dict[Place, KafkaException] = {}
+
+        def work() -> None:
+            assigned = {Place(each.topic, each.partition) for each in self.consumer.assignment()}
+            ends = time.monotonic() + _SEEK_SECONDS
+            for place, offset in dict(self._unsent).items():
+                if place not in assigned:
+                    taken_away.append(place)
+                    continue
+                try:
+                    self._seek(TopicPartition(*place, offset), ends)
+                except KafkaException as refused:
+                    waiting[place] = refused
+                else:
+                    sought[place] = offset
+
+        await self.call(work)
+        still = {
+            place: offset for place, offset in sought.items() if place in self._unsent
+        }  # not lost meanwhile
+        self._forget([*still, *taken_away])
+        self._returned |= still
+        for place, refused in waiting.items():
+            raise HttpProblem(
+                KAFKA_RETRIABLE_ERROR,
+                f"Records of {place.topic}-{place.partition} that could not be sent are read again once its "
+                f"broker answers ({problem_in(refused)}): ask again.",
+            )
 
     async def commit(self, wanted: Sequence[OffsetAt] | None, *, wait: bool) -> None:
         """Commit offsets: each is that of the last record processed. None: all records that were returned."""

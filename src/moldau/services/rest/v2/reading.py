@@ -98,6 +98,7 @@ async def read(instances: Instances, instance: Instance, wanted: ReadRequest) ->
             raise ConnectionResetError("the client has gone")
         if not instance.is_assigned():
             raise illegal_state(NOT_SUBSCRIBED)
+        await instance.seek_unsent()
         instance.store_returned()
         instance.reads += 1
         found = Records(reads=instance.reads)
