@@ -1,1 +1,1 @@
-"""Services beside the broker, which reach it as any Kafka client does: schema registry, REST proxy."""
+"""Services beside the broker, which reach it as any Kafka client does: registry, REST proxy, Connect."""

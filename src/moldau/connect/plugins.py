@@ -1,0 +1,44 @@
+"""Which class a name in a configuration stands for: Kafka's, Confluent's and Debezium's names select ours.
+
+    connector.class=FileStreamSource                                        short name
+    connector.class=org.apache.kafka.connect.file.FileStreamSourceConnector Kafka's name
+    connector.class=my_package.weather:Weather                              a class of one's own
+
+Installed packages add theirs by entry points of the group `moldau.connect` (name = short name). Nothing is
+imported
+before it is asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+
+class Kind(Enum):
+    """What a plugin is; the values are those of `GET /connector-plugins`."""
+
+    SOURCE = "source"
+    SINK = "sink"
+    CONVERTER = "converter"
+    HEADER_CONVERTER = "header_converter"
+    TRANSFORM = "transformation"
+    PREDICATE = "predicate"
+
+
+@dataclass(frozen=True, slots=True)
+class Plugin:
+    """One row: what it is called here, its class, and which other names select it."""
+
+    kind: Kind
+    name: str
+    place: str
+    """`module:Class`."""
+    other_names: Sequence[str] = ()
+    extra: str = ""
+    """The extra of the package that it needs, e.g. `connect-jdbc`; empty: none."""
+
+
+PLUGINS: list[Plugin] = []
+"""Every plugin that comes with Moldau, a row each, sorted by kind and name."""
