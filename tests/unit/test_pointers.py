@@ -78,7 +78,7 @@ def _is_module(name: str) -> bool:
     first = ROOT.joinpath("src", *parts[:2])
     if name in SETTINGS or name in LOGGERS:
         return True
-    if parts[0] == "moldau" and parts[1] in INSIDE_A_HOUSE:
+    if parts[0] == "moldau" and parts[1] in INSIDE_A_HOUSE and not first.is_dir():
         return False
     if not (first.is_dir() or first.with_suffix(".py").exists()):
         return True
