@@ -40,5 +40,17 @@ class Plugin:
     """The extra of the package that it needs, e.g. `connect-jdbc`; empty: none."""
 
 
-PLUGINS: list[Plugin] = []
+PLUGINS: list[Plugin] = [
+    Plugin(Kind.SINK, "Delta", "moldau.connect.connectors.lake.delta:DeltaSink", (), "connect-lake"),
+    Plugin(
+        Kind.SINK,
+        "Iceberg",
+        "moldau.connect.connectors.lake.iceberg:IcebergSink",
+        (
+            "org.apache.iceberg.connect.IcebergSinkConnector",
+            "io.tabular.iceberg.connect.IcebergSinkConnector",
+        ),
+        "connect-lake",
+    ),
+]
 """Every plugin that comes with Moldau, a row each, sorted by kind and name."""
