@@ -3,6 +3,9 @@ to one.
 
     schema.py      the schema of a record's key or value, as Kafka Connect has it
     batch.py       records as columns: what connectors, converters and transforms pass on
+    building.py    batches of Python values or Arrow tables, and back: batch_of(...), rows(batch)
+    inference.py   the schema of Python values that have none
+    arrow_types.py schemas <-> Arrow's types        values.py  Python values <-> columns
     source.py      Source: partitions(), read(partition, offset)
     sink.py        Sink: write(batch, number), flush()
     settings.py    a connector's settings: types, defaults, checks; what a form in a user interface is made of
@@ -13,7 +16,9 @@ A connector knows no worker: which engine runs it, in which process, on how many
 """
 
 from moldau.connect.batch import Batch, Column, Header, TopicPartition
-from moldau.connect.errors import BadRecord, ConnectError, Retriable
+from moldau.connect.building import Row, batch_of, rows
+from moldau.connect.errors import BadRecord, BadRecords, ConnectError, Retriable
+from moldau.connect.inference import infer_schema
 from moldau.connect.schema import Field, Schema, Type
 from moldau.connect.settings import Importance, Setting, SettingType, Width
 from moldau.connect.sink import Sink, SinkContext
@@ -21,6 +26,7 @@ from moldau.connect.source import Read, Source, SourceContext
 
 __all__ = [
     "BadRecord",
+    "BadRecords",
     "Batch",
     "Column",
     "ConnectError",
@@ -29,6 +35,7 @@ __all__ = [
     "Importance",
     "Read",
     "Retriable",
+    "Row",
     "Schema",
     "Setting",
     "SettingType",
@@ -39,4 +46,7 @@ __all__ = [
     "TopicPartition",
     "Type",
     "Width",
+    "batch_of",
+    "infer_schema",
+    "rows",
 ]

@@ -6,9 +6,9 @@
                                    dict), or bytes
 
 All records of a batch have one topic, one key schema and one value schema; where one of them changes, a new
-batch begins. At a sink a batch is also a run of one partition of one topic, offsets rising; `origin` says
-which
-partition they were read from, whatever a transform made of `topic`.
+batch begins. A null row of a column is a tombstone (no key, no value), whatever the schema says. At a sink a
+batch is also a run of one partition of one topic, offsets rising; `origin` says which partition they were
+read from, whatever a transform made of `topic`.
 """
 
 from __future__ import annotations
@@ -51,6 +51,12 @@ class Column:
     def __len__(self) -> int:
         return len(self.values)
 
+    def slice(self, first: int, count: int) -> Column:
+        """These rows; the column is not copied (a list is, its values are not)."""
+        if isinstance(self.values, list):
+            return Column(self.schema, self.values[first : first + count])
+        return Column(self.schema, self.values.slice(first, count))
+
     def take(self, rows: Sequence[int]) -> Column:
         """These rows, in this order."""
         if isinstance(self.values, list):
@@ -75,6 +81,8 @@ class Batch:
     """At a sink: where the records were read. A source's batches have none."""
     offsets: pa.Array | None = None
     """int64, at a sink: the records' offsets in `origin`."""
+    rows: pa.Array | None = None
+    """int64, within a chain of transforms: which row of the chain's batch each record comes from."""
 
     def __len__(self) -> int:
         return len(self.value)
@@ -89,4 +97,23 @@ class Batch:
             timestamps_ms=self.timestamps_ms.take(index),
             headers=None if self.headers is None else tuple(self.headers[row] for row in rows),
             offsets=None if self.offsets is None else self.offsets.take(index),
+            rows=None if self.rows is None else self.rows.take(index),
         )
+
+    def slice(self, first: int, count: int) -> Batch:
+        """`count` rows from `first` on; columns are not copied."""
+        if first == 0 and count >= len(self):
+            return self
+        return replace(
+            self,
+            key=self.key.slice(first, count),
+            value=self.value.slice(first, count),
+            timestamps_ms=self.timestamps_ms.slice(first, count),
+            headers=None if self.headers is None else self.headers[first : first + count],
+            offsets=None if self.offsets is None else self.offsets.slice(first, count),
+            rows=None if self.rows is None else self.rows.slice(first, count),
+        )
+
+    def split(self, count_max: int) -> Sequence[Batch]:
+        """Batches of at most so many records."""
+        return [self.slice(first, count_max) for first in range(0, len(self), count_max)]

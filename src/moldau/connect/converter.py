@@ -9,7 +9,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import pyarrow as pa
 
-from moldau.connect.batch import Column
+from moldau.connect.batch import Column, Header
 from moldau.connect.settings import Setting
 
 
@@ -47,6 +47,28 @@ class Converter(ABC):
     @abstractmethod
     def to_payloads(self, topic: str, column: Column) -> tuple[pa.Array, Sequence[Refused]]:
         """To binary, a row a row (refused ones are null there). Retriable where a registry is away."""
+
+    def close(self) -> None:  # noqa: B027
+        """Let go of connections."""
+
+
+class HeaderConverter(ABC):
+    """Base of header converters: one header at a time, since a record has few, and they repeat."""
+
+    settings: ClassVar[Sequence[Setting]] = ()
+    version: ClassVar[str] = "1"
+
+    def configure(self, settings: Mapping[str, Any]) -> None:
+        """`settings`: those behind `header.converter.`, typed."""
+        self.config = settings
+
+    @abstractmethod
+    def to_header(self, topic: str, name: str, payload: bytes | None) -> Header:
+        """From a header's bytes. BadRecord: they cannot be converted."""
+
+    @abstractmethod
+    def to_payload(self, topic: str, header: Header) -> bytes | None:
+        """To a header's bytes. BadRecord."""
 
     def close(self) -> None:  # noqa: B027
         """Let go of connections."""
