@@ -41,6 +41,20 @@ class Plugin:
 
 
 PLUGINS: list[Plugin] = [
+    Plugin(
+        Kind.SOURCE,
+        "HttpSource",
+        "moldau.connect.connectors.http.source:HttpSource",
+        ("io.confluent.connect.http.HttpSourceConnector",),
+        "connect-http",
+    ),
+    Plugin(
+        Kind.SINK,
+        "HttpSink",
+        "moldau.connect.connectors.http.sink:HttpSink",
+        ("io.confluent.connect.http.HttpSinkConnector",),
+        "connect-http",
+    ),
     Plugin(Kind.SINK, "Delta", "moldau.connect.connectors.lake.delta:DeltaSink", (), "connect-lake"),
     Plugin(
         Kind.SINK,

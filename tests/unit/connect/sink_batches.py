@@ -5,28 +5,35 @@ from typing import Any
 
 import pyarrow as pa
 
-from moldau.connect import Batch, Column, Sink, SinkContext, TopicPartition
+from moldau.connect import Batch, Column, Sink, SinkContext, Source, TopicPartition
 from moldau.connect.settings import REQUIRED
 
 ORIGIN = TopicPartition("orders", 0)
 
 
-def settings_of(kind: type[Sink], given: Mapping[str, Any]) -> dict[str, Any]:
+def settings_of(kind: type[Sink] | type[Source], given: Mapping[str, Any]) -> dict[str, Any]:
     """Given settings, and the defaults of the others."""
     rows = {row.name: row.default for row in kind.settings if row.default is not REQUIRED}
     return {**rows, **given}
 
 
-def sink_context(bad: list[str] | None) -> SinkContext:
-    """Bad records are collected as `row: message`, or with None raised as where `errors.tolerance` is none.
-    Bad records are collected as `row: message`, or with None raised as where `errors.tolerance` is none."""
+def sink_context(bad: list[str] | None, waited: list[float] | None = None) -> SinkContext:
+    """Bad records are collected as `row: message`, or with None raised, as where `errors.tolerance` is none.
+
+    Seconds to wait are kept in `waited`, and not waited.
+    """
 
     def report(batch: Batch, row: int, problem: Exception) -> None:
         if bad is None:
             raise problem
         bad.append(f"{row}: {problem}")
 
-    return SinkContext("c", 0, lambda: False, lambda seconds: False, report)
+    def wait(seconds: float) -> bool:
+        if waited is not None and seconds:
+            waited.append(seconds)
+        return False
+
+    return SinkContext("c", 0, lambda: False, wait, report)
 
 
 def _batch(key: Column, value: Column, first: int, origin: TopicPartition) -> Batch:
