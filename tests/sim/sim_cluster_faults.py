@@ -141,7 +141,7 @@ async def loses_its_end_at_its_entry(cluster: Cluster, draw: random.Random) -> N
         for each in cluster.machines:
             replicas = getattr(each.node, "replicas", None) if each.runs else None
             for partition in replicas.partitions() if replicas is not None else ():
-                asked = partition._role.asked
+                asked = partition.role.asked
                 if asked is not None and node_id in asked.in_sync and node_id not in partition.isr:
                     return each
         return None

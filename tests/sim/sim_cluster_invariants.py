@@ -223,7 +223,7 @@ class ClusterInvariants:
                 partition.leads,
                 partition.leader_epoch,
                 partition.log.log_start_offset,
-                partition._role.asked,
+                partition.role.asked,
                 partition.internal and serves(machine, partition),
             )
             before = seen.get(key)
@@ -367,7 +367,7 @@ class ClusterInvariants:
         state = self._state(copy)
         if state is not None and state.leader_epoch == partition.leader_epoch:
             members |= set(state.isr)  # this leader has asked for them, and was not answered yet
-            asked = partition._role.asked
+            asked = partition.role.asked
             members |= set(asked.in_sync) if asked is not None else set()  # they may be in it already
         for node in sorted(members):
             if node in self.lost:

@@ -77,7 +77,7 @@ class RoleInvariants:
         self, copy: Copy, partition: Partition, state: PartitionState | None, before: AskInSync | None
     ) -> str:
         """A leader asks for another in-sync set; what is wrong with that."""
-        role = partition._role
+        role = partition.role
         asked = role.asked
         assert asked is not None
         if before is not None and before[2:] == asked[2:]:
@@ -118,7 +118,7 @@ class RoleInvariants:
             return ""
         replicas = getattr(self._machines[state.leader].node, "replicas", None)
         partition = replicas.partition(*copy[:2]) if replicas is not None else None
-        asked = partition._role.asked if partition is not None else None
+        asked = partition.role.asked if partition is not None else None
         if asked is None or asked[2:] != (was.leader_epoch, was.partition_epoch):
             return ""
         for node, epoch in zip(asked.in_sync, asked.broker_epochs, strict=True):
@@ -131,7 +131,7 @@ class RoleInvariants:
 
     def loaded(self, partition: Partition) -> str:
         """A coordinator begins to serve; what it does not know."""
-        start = partition._role.epoch_start_offset
+        start = partition.role.epoch_start_offset
         if partition.high_watermark >= start:
             return ""
         return f"its coordinator serves, {partition.high_watermark} of {start} are committed"

@@ -140,8 +140,8 @@ def test_a_session_of_many_partitions_tells_news_only_and_wakes_for_each(tmp_pat
         client.feed(request(session=(session_id, 2), forgotten=tuple(range(300)), wait_ms=60_000))
         for _ in range(200):
             await asyncio.sleep(0)
-        assert len(partition_of(node, "wide", 300).fetch_waiters or ()) == 1
-        assert not partition_of(node, "wide", 0).fetch_waiters
+        assert len(partition_of(node, "wide", 300).parked.consumers or ()) == 1
+        assert not partition_of(node, "wide", 0).parked.consumers
         await node.controller.delete_topics([("wide", bytes(16))])
         response, _ = await answer(client)
         assert ErrorCode.UNKNOWN_TOPIC_OR_PARTITION in {row[0] for row in rows_of(response).values()}
@@ -190,11 +190,11 @@ def test_a_client_that_goes_leaves_nothing_behind(tmp_path: Path) -> None:
         client.feed(request(*range(COUNT), wait_ms=60_000))
         for _ in range(2_000):
             await asyncio.sleep(0)
-        assert partition_of(node, "wide", 7).fetch_waiters
+        assert partition_of(node, "wide", 7).parked.consumers
         client.connection.connection_lost(None)
         for _ in range(5):
             await asyncio.sleep(0)
-        assert not any(partition.fetch_waiters for partition in node.replicas.partitions())
+        assert not any(partition.parked.consumers for partition in node.replicas.partitions())
         assert not node.broker.allowance.used
 
     play(tmp_path, scene)
@@ -212,10 +212,10 @@ def test_a_long_poll_counts_none_of_its_request_s_bytes(tmp_path: Path) -> None:
         assert node.listeners.requests.used_bytes == len(data) - 4
         partition = partition_of(node, "wide", COUNT - 1)
         for _ in range(100_000):
-            if partition.fetch_waiters:
+            if partition.parked.consumers:
                 break
             await asyncio.sleep(0)
-        assert partition.fetch_waiters
+        assert partition.parked.consumers
         assert node.listeners.requests.used_bytes == 0
         await produce(node, 0)
         response, _ = await answer(client)

@@ -135,7 +135,7 @@ def test_a_parked_fetch_of_a_follower_is_answered_once_something_is_written(tmp_
         assert len(fetched(follower)) == 1
         led_by(node, 99, "a")
         assert fetch_error(fetched(follower)[1]) == ErrorCode.FENCED_LEADER_EPOCH
-        assert not partition.follower_waiters
+        assert not partition.parked.followers
 
     on_a_node(scene, tmp_path)
 

@@ -257,7 +257,7 @@ def test_a_fetch_that_waits_at_a_follower_is_woken_by_its_high_watermark(tmp_pat
         client = client_of(brokers.nodes[FOLLOWER])
         request = fetch(wait_ms=60_000, min_bytes=600, count=count)
         version = send(client, request, VERSION)
-        await until(lambda: brokers.partition(FOLLOWER).fetch_waiters)
+        await until(lambda: brokers.partition(FOLLOWER).parked.consumers)
         for number in range(3):
             await written(brokers.partition(LEADER), batch(100))
             copied(brokers)
@@ -365,7 +365,7 @@ def test_a_followers_fetch_is_answered_when_the_high_watermark_moves(
         )
         assert opened.responses[0].partitions[0].records
         version = send(client, request(opened.session_id, 1, offset=1), FOLLOWER_VERSION)
-        await until(lambda: leader.follower_waiters)
+        await until(lambda: leader.parked.followers)
         assert leader.high_watermark == 0
         copied(brokers, 3)
         copied(brokers, 3)
@@ -374,7 +374,7 @@ def test_a_followers_fetch_is_answered_when_the_high_watermark_moves(
             answer = await answered(client, request(opened.session_id, 1), version)
             assert row(answer) == (0, 1, -1)
             version = send(client, request(opened.session_id, 2, offset=1), FOLLOWER_VERSION)
-            await until(lambda: leader.follower_waiters)
+            await until(lambda: leader.parked.followers)
         for _ in range(20):
             await asyncio.sleep(0)
         assert not client.transport.sent, "there is nothing new"

@@ -130,7 +130,7 @@ def test_a_stranger_does_not_bring_a_replica_into_the_in_sync_set(tmp_path: Path
         assert leader.high_watermark == 3
         await ask(node, fetch(brokers, FOLLOWER, epoch + 99, 3))
         await ask(node, fetch(brokers, OTHER, epoch, 3))
-        assert leader._role.asked is None
+        assert leader.role.asked is None
         await ask(node, fetch(brokers, FOLLOWER, epoch, 3))
         await until(lambda: leader.isr == (LEADER, FOLLOWER))
 

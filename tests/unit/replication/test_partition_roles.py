@@ -438,7 +438,7 @@ async def test_a_leader_withholds_records_from_a_throttled_replica_until_it_is_i
     leader.append()
     leader.group_commit.flush()
     assert waiter.bytes_added == 0, "it would be answered without records, and ask again at once"
-    partition.unpark(waiter)
+    partition.parked.remove(waiter)
     leader.clock.advance(12_000)
     assert len(fetched(1).records) == size_bytes
     assert len(fetched(2).records) == 0

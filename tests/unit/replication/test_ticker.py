@@ -12,8 +12,6 @@ from moldau.common.core.timers import ManualTimers
 class Counts:
     """Needs to be told so many times."""
 
-    has_timeouts = leads_followers = False
-
     def __init__(self, needs: int, fails: bool = False) -> None:
         self.left = needs
         self.told: list[float] = []
@@ -27,14 +25,14 @@ class Counts:
 
 
 @pytest.fixture
-def world() -> tuple[ManualTimers, Callable[[], float], Ticker]:
+def world() -> tuple[ManualTimers, Callable[[], float], Ticker[Counts]]:
     clock = ManualClock(0)
     timers = ManualTimers(clock)
-    ticker = Ticker(timers, clock, 100, lambda each: each.left > 0)  # type: ignore[attr-defined]
+    ticker: Ticker[Counts] = Ticker(timers, clock, 100, lambda each: each.left > 0)
     return timers, clock.monotonic_ms, ticker
 
 
-World = tuple[ManualTimers, Callable[[], float], Ticker]
+World = tuple[ManualTimers, Callable[[], float], Ticker[Counts]]
 
 
 def test_who_watches_is_told_at_once_and_then_in_periods_while_it_needs_it(world: World) -> None:

@@ -114,8 +114,12 @@ class ReplicaManager:
         )
         """Of what moves between this broker's log directories."""
         self.deletions = Deletions(timers, lambda node_id: self._broker_epoch(node_id) is not None)
-        self._timeouts = Ticker(timers, clock, TIMEOUTS_MS, lambda each: each.has_timeouts)
-        self._lags = Ticker(timers, clock, lag_max_ms / 2, lambda each: each.leads_followers)
+        self._timeouts: Ticker[Partition] = Ticker(
+            timers, clock, TIMEOUTS_MS, lambda each: each.role.has_timeouts
+        )
+        self._lags: Ticker[Partition] = Ticker(
+            timers, clock, lag_max_ms / 2, lambda each: each.leads_followers
+        )
         self.in_sync_counts = InSyncCounts()
         self.end_doubt: EndDoubt | None = None
         """None: nobody deposes this broker without its knowledge."""

@@ -14,13 +14,14 @@ the connection: bench/hot_path.py. Not here: the log (log/), one write for a who
 """
 
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from moldau.broker.log.appending.follower_append import FollowerAppended
 from moldau.broker.log.log import AppendResult, Log, Origin, Refused
 from moldau.broker.metadata.image import INTERNAL_TOPICS, PartitionState
-from moldau.broker.replication.follower_progress import FollowerProgress
+from moldau.broker.replication.log_cut import LogCut
+from moldau.broker.replication.parked_fetches import ParkedFetches, wake
 from moldau.broker.replication.reading import NO_RECORDS, Read, epoch_end, read_batches
 from moldau.broker.replication.role import Role
 from moldau.broker.replication.role_outputs import (
@@ -43,7 +44,6 @@ from moldau.common.records.headers import Readable
 if TYPE_CHECKING:
     from moldau.broker.log.appending.inspection import Inspection
     from moldau.broker.log.state.producers import Verification
-    from moldau.broker.log.upkeep.truncation import CutJob
 
 log = logging.getLogger("moldau.replication")
 
@@ -59,14 +59,11 @@ class Partition:
     __slots__ = (
         "_counted_bytes",
         "_counted_offset",
-        "_role",
         "_shared",
         "deletion_waits",
         "dirty",
-        "fetch_waiters",
         "flush_before_commit",
         "follower_throttled",
-        "follower_waiters",
         "group_commit",
         "high_watermark",
         "index",
@@ -78,6 +75,8 @@ class Partition:
         "log",
         "log_start_saved",
         "online",
+        "parked",
+        "role",
         "stats",
         "topic",
         "topic_id",
@@ -103,7 +102,7 @@ class Partition:
         self.stats = stats
         self._shared = shared
         self.group_commit = shared.group_commit
-        self._role = Role(
+        self.role = Role(
             shared.node_id,
             high_watermark=max(high_watermark, log.log_start_offset),
             written_end_offset=log.written_end_offset,
@@ -125,70 +124,48 @@ class Partition:
         """As a follower, while a deletion is being written down: where the log began before, and which."""
         self.dirty = False  # something was appended in this turn
         self.flush_before_commit = False  # an fsync stands between the write and the answer
-        self.high_watermark = self._role.high_watermark
+        self.high_watermark = self.role.high_watermark
         self._counted_offset = log.log_end_offset  # what the statistics have seen
         self._counted_bytes = 0
         self.unseen_bytes = 0  # appended since the high watermark last moved: what long polls count
-        self.fetch_waiters: dict[FetchWaiter, None] | None = None
-        self.follower_waiters: dict[FetchWaiter, None] | None = None  # they read ahead of the high watermark
+        self.parked = ParkedFetches()
 
     # What it is
 
     @property
     def leader(self) -> int:
         """The leader's node id, or -1."""
-        return self._role.leader
+        return self.role.leader
 
     @property
     def replicas(self) -> tuple[int, ...]:
         """The assigned replicas."""
-        return self._role.replicas
+        return self.role.replicas
 
     @property
     def isr(self) -> tuple[int, ...]:
         """The in-sync replicas, as the metadata has them."""
-        return self._role.in_sync
-
-    @property
-    def is_reassigning(self) -> bool:
-        """Whether a reassignment of the partition is under way."""
-        return self._role.is_reassigning
+        return self.role.in_sync
 
     @property
     def min_in_sync(self) -> int:
-        """How many in-sync replicas acks=all requires: min.insync.replicas, but never more than there are
-        replicas.
-        """
-        return self._role.min_in_sync
+        """How many in-sync replicas acks=all requires (never more than there are replicas)."""
+        return self.role.min_in_sync
 
     @property
     def waiting_count(self) -> int:
         """How many appends wait for their commit."""
-        return self._role.waiting_count
-
-    @property
-    def has_timeouts(self) -> bool:
-        """Whether appends wait that may time out."""
-        return self._role.has_timeouts
-
-    @property
-    def leader_high_watermark(self) -> int:
-        """As a follower: the high watermark in the leader's last response, or -1."""
-        return self._role.leader_high_watermark
+        return self.role.waiting_count
 
     @property
     def leads_followers(self) -> bool:
         """Whether followers may fall behind this leader."""
-        return self._role.leads and self._role.has_followers
+        return self.role.leads and self.role.has_followers
 
     @property
     def serves_consumers(self) -> bool:
         """Whether consumers may read here: from the leader, or an in-sync follower (KIP-392)."""
-        return self.leads or (self.online and self._shared.node_id in self._role.in_sync)
-
-    def in_sync_followers(self) -> Iterator[tuple[int, FollowerProgress]]:
-        """As leader: the followers that are in sync, and how far each is."""
-        return self._role.in_sync_followers()
+        return self.leads or (self.online and self._shared.node_id in self.role.in_sync)
 
     @property
     def last_stable_offset(self) -> int:
@@ -200,18 +177,18 @@ class Partition:
     def become(self, state: PartitionState) -> None:
         """Apply the partition's new metadata: another leader, epoch, replicas or in-sync set."""
         shared = self._shared
-        before = self._role.in_sync if self.leads else ()
-        outputs = self._role.become(state, self.log.log_end_offset, shared.monotonic_ms())
+        before = self.role.in_sync if self.leads else ()
+        outputs = self.role.become(state, self.log.log_end_offset, shared.monotonic_ms())
         self._mirror()
-        if before and self.leads and self._role.in_sync != before:
+        if before and self.leads and self.role.in_sync != before:
             self._count_in_sync(before)
         self._carry_out(outputs)
-        if self.leads and self._role.has_followers and shared.lags is not None:
+        if self.leads and self.role.has_followers and shared.lags is not None:
             shared.lags.watch(self)
         self._fsync_rest()  # what a crash has left unsynced is neither committed yet, nor fetched behind
 
     def _count_in_sync(self, before: tuple[int, ...]) -> None:
-        now, counts = self._role.in_sync, self._shared.in_sync_counts
+        now, counts = self.role.in_sync, self._shared.in_sync_counts
         counts.shrinks += any(node not in now for node in before)
         counts.expands += any(node not in before for node in now)
 
@@ -221,7 +198,7 @@ class Partition:
         """Apply the topic's settings: at the start, and when they change."""
         self.flush_before_commit = flush_before_commit
         self.leader_throttled, self.follower_throttled = leader_throttled, follower_throttled
-        role = self._role
+        role = self.role
         flushed = role.flushed(self.log.flushed_end_offset)  # flush.ms also flushes, unreported
         outputs = [*flushed, *role.configured(self.log.settings.min_insync_replicas, flush_before_commit)]
         self._mirror()
@@ -232,31 +209,31 @@ class Partition:
     ) -> None:
         """The controller has answered a change of the in-sync set, or could not be reached."""
         now_ms = self._shared.monotonic_ms()
-        before = self._role.in_sync
-        outputs = self._role.in_sync_change_answered(asked, error_code, state, now_ms)
+        before = self.role.in_sync
+        outputs = self.role.in_sync_change_answered(asked, error_code, state, now_ms)
         self._mirror()
-        if self._role.in_sync != before:
+        if self.role.in_sync != before:
             self._count_in_sync(before)
         self._carry_out(outputs)
 
     def tick(self, now_ms: float) -> None:
         """Expire appends and check follower lag; `now_ms` is monotonic."""
-        self._carry_out(self._role.tick(now_ms))
+        self._carry_out(self.role.tick(now_ms))
 
     def replace_log(self, log: Log) -> None:
         """The log has moved to another directory: `log` has all that it had, on the disk."""
         self.log = log
-        self._carry_out(self._role.flushed(log.flushed_end_offset))
+        self._carry_out(self.role.flushed(log.flushed_end_offset))
 
     def close(self, error_code: int) -> None:
         """Stop serving the partition: everyone who waits is answered with this error code."""
         self.online = False
-        outputs = self._role.closed(error_code)
+        outputs = self.role.closed(error_code)
         self._mirror()
         self._carry_out(outputs)
 
     def _mirror(self) -> None:
-        role = self._role
+        role = self.role
         self.leader_epoch = role.leader_epoch
         self.is_under_min_in_sync = role.is_under_min_in_sync
         self.leads = role.leads and self.online
@@ -368,7 +345,7 @@ class Partition:
         write has failed, or leadership is lost; with REQUEST_TIMED_OUT after `timeout_ms` (None: never). A
         duplicate batch may be committed already; then it is settled at once.
         """
-        outputs = self._role.appended(end_offset, waiter, acks, timeout_ms)
+        outputs = self.role.appended(end_offset, waiter, acks, timeout_ms)
         if outputs:
             self._carry_out(outputs)
         elif not self.dirty:
@@ -395,7 +372,7 @@ class Partition:
         refusal = self._refusal_as_follower(leader_epoch)
         if refusal is not None:
             return refusal
-        source, role = self.log, self._role
+        source, role = self.log, self.role
         result = source.append_as_follower(batches, leader_epoch, now_ms, leader_log_start_offset)
         self._counted_offset = source.written_end_offset  # the leader's statistics count it
         # The high watermark is that of before these batches, which consumers here can read only later.
@@ -421,7 +398,7 @@ class Partition:
         `epoch`, which ended at `end_offset`.
         """
         own_epoch, own_end_offset = self.log.epoch_end_offset(epoch)
-        self._carry_out(self._role.diverged(leader_epoch, epoch, end_offset, own_epoch, own_end_offset))
+        self._carry_out(self.role.diverged(leader_epoch, epoch, end_offset, own_epoch, own_end_offset))
 
     def restart_at(self, leader_epoch: int, offset: int) -> bool:
         """The leader of `leader_epoch` has nothing of what this log holds, nor its end: drop it, and go on at
@@ -432,10 +409,10 @@ class Partition:
         try:
             job = self.log.begin_anew(offset)
         except OSError as error:
-            self._shared.storage_failed(self, error)
+            self.disk_failed(error)
             return False
-        self._truncated(self._role.restarted(offset, safe=False))
-        self._make_cut_safe(job, offset)
+        self._truncated(self.role.restarted(offset, safe=False))
+        LogCut(self, job, offset).begin()
         return True
 
     def _refusal_as_follower(self, leader_epoch: int) -> Refused | None:
@@ -488,7 +465,7 @@ class Partition:
         stable = source.transactions.last_stable_offset(high_watermark)
         end_offset = stable if committed else high_watermark
         if replica_id >= 0:
-            error_code = self._role.refusal_of_follower(replica_id, broker_epoch, leader_epoch)
+            error_code = self.role.refusal_of_follower(replica_id, broker_epoch, leader_epoch)
             if error_code:
                 return Read(self.index, error_code)
             end_offset = source.written_end_offset
@@ -516,7 +493,7 @@ class Partition:
                 stable,
                 committed,
                 first,
-                self._disk_failed,
+                self.disk_failed,
             )
             if read.error_code == ErrorCode.OFFSET_OUT_OF_RANGE and replica_id < 0 and not self._ends(offset):
                 return Read(self.index, ErrorCode.NOT_LEADER_OR_FOLLOWER)
@@ -531,7 +508,7 @@ class Partition:
 
     def _ends(self, offset: int) -> bool:
         """Whether it is certain that no record has this offset, or that it was deleted."""
-        if offset <= self.log.written_end_offset or len(self._role.replicas) == 1:
+        if offset <= self.log.written_end_offset or len(self.role.replicas) == 1:
             return True
         return self._shared.is_sure_of_end(self, offset)
 
@@ -540,11 +517,12 @@ class Partition:
         return (
             self.leader_throttled
             and replica_id >= 0
-            and replica_id not in self._role.in_sync
+            and replica_id not in self.role.in_sync
             and self._shared.leader_quota.exceeded()
         )
 
-    def _disk_failed(self, error: OSError) -> None:
+    def disk_failed(self, error: OSError) -> None:
+        """A read failed, or a cut: the log manager decides whether the directory is lost."""
         self._shared.storage_failed(self, error)
 
     def _diverging(self, offset: int, last_fetched_epoch: int) -> tuple[int, int] | None:
@@ -562,7 +540,7 @@ class Partition:
         eligible = registered is not None and broker_epoch in (-1, registered)
         # One that was away while records were deleted must not lead with them.
         eligible = eligible and not 0 <= start_offset < self.log.log_start_offset
-        outputs = self._role.follower_fetched(
+        outputs = self.role.follower_fetched(
             replica_id, offset, broker_epoch, eligible, shared.monotonic_ms(), start_offset
         )
         if outputs:
@@ -574,13 +552,13 @@ class Partition:
         """The largest known leader epoch up to this one, and its end offset; the current one ends at the log
         end. (-1, -1) when unknown (KIP-101, KIP-320).
         """
-        return epoch_end(self.log, self.leader_epoch, self._role.epoch_start_offset, leader_epoch)
+        return epoch_end(self.log, self.leader_epoch, self.role.epoch_start_offset, leader_epoch)
 
     def end_is_known(self) -> bool:
         """Whether the high watermark has reached the start of this leader's epoch; before, it may be lower
         than what clients have seen (KIP-207).
         """
-        return self.high_watermark >= self._role.epoch_start_offset
+        return self.high_watermark >= self.role.epoch_start_offset
 
     def delete_records(self, offset: int) -> tuple[int, int]:
         """Advance the log start offset to `offset` (-1: to the high watermark); an error code, and the new
@@ -607,14 +585,14 @@ class Partition:
         """As leader: the smallest log start offset over the replicas on live brokers; -1 until each of them
         has told it.
         """
-        return self._role.low_watermark(self.log.log_start_offset, is_live)
+        return self.role.low_watermark(self.log.log_start_offset, is_live)
 
     # What becomes of appends
 
     def after_write(self, error: OSError | None) -> None:
         """The turn's write is done (None), or has failed and was rolled back."""
         self.dirty = False
-        role = self._role
+        role = self.role
         written_bytes = 1
         if error is None:
             written_bytes = self.unseen_bytes - self._counted_bytes
@@ -637,12 +615,12 @@ class Partition:
             self._carry_out(outputs)
         if role.has_timeouts:
             self._watch_timeouts()
-        if self.follower_waiters:
-            self._wake(self.follower_waiters, written_bytes, written_bytes)
+        if self.parked.followers:
+            wake(self.parked.followers, written_bytes, written_bytes)
 
     def after_fsync(self) -> None:
         """The log was fsynced up to its flushed end offset."""
-        self._carry_out(self._role.flushed(self.log.flushed_end_offset))
+        self._carry_out(self.role.flushed(self.log.flushed_end_offset))
 
     def _carry_out(self, outputs: Outputs) -> None:
         """Do what the role has decided, in order; parked fetches are woken at the end."""
@@ -650,7 +628,7 @@ class Partition:
         woken = False
         for output in outputs:
             if isinstance(output, HighWatermark):
-                if self.fetch_waiters:
+                if self.parked.consumers:
                     stable_bytes = self._move(output)
                 else:
                     self.high_watermark = output.after
@@ -665,19 +643,14 @@ class Partition:
                 woken = True
             else:
                 self._ask(output)
-        if self.fetch_waiters and seen_bytes:
-            self._wake(self.fetch_waiters, seen_bytes, stable_bytes)
-        if self.follower_waiters and seen_bytes and self._shared.tells_followers:
-            self._wake(self.follower_waiters, 0, 0)
+        if seen_bytes:
+            parked = self.parked
+            if parked.consumers:
+                wake(parked.consumers, seen_bytes, stable_bytes)
+            if parked.followers and self._shared.tells_followers:
+                wake(parked.followers, 0, 0)
         if woken:
             self.changed()
-
-    def _wake(self, waiters: Iterable[FetchWaiter], bytes_added: int, stable_bytes: int) -> None:
-        for waiter in list(waiters):
-            try:
-                waiter.more(bytes_added, stable_bytes)
-            except Exception:
-                log.exception("a fetch of %s-%d failed: this is a bug", self.topic, self.index)
 
     def _move(self, moved: HighWatermark) -> int:
         """Set the high watermark; returns how many more bytes read_committed consumers can read."""
@@ -706,49 +679,32 @@ class Partition:
         elif isinstance(output, StopFetching):
             shared.fetcher.stop(self)
         elif isinstance(output, TruncateTo):
-            self._truncate(output.offset)
+            self.truncate(output.offset)
 
-    def _truncate(self, offset: int) -> None:
+    def truncate(self, offset: int) -> None:
         """Cut the log, and fetch on when that is on the disk."""
         try:
             job = self.log.begin_truncation(offset)
         except OSError as error:
-            self._shared.storage_failed(self, error)
+            self.disk_failed(error)
             return
-        self._truncated(self._role.truncated(self.log.log_end_offset, safe=job is None))
+        self._truncated(self.role.truncated(self.log.log_end_offset, safe=job is None))
         if job is not None:
-            self._make_cut_safe(job, offset)
+            LogCut(self, job, offset).begin()
 
-    def _make_cut_safe(self, job: "CutJob", offset: int) -> None:
-        leader_epoch, source = self.leader_epoch, self.log
-
-        def done(error: OSError | None) -> None:
-            if error is not None:
-                self._shared.storage_failed(self, error)
-                if self.online:  # no descriptor was left, say
-                    self.group_commit.run_beside_soon(job.run, done)
-                else:
-                    job.close()
-                return
-            source.cut_done(job)
-            if not self.online:
-                return
-            if job.unfinished and self.leader_epoch == leader_epoch and not self.leads:
-                self._truncate(offset)
-            else:
-                self._carry_out(self._role.cut_is_safe())
-
-        self.group_commit.run_beside(job.run, done)
+    def cut_is_safe(self) -> None:
+        """The truncation is on the disk (log_cut.py): fetch on."""
+        self._carry_out(self.role.cut_is_safe())
 
     def _truncated(self, outputs: Outputs) -> None:
-        self.high_watermark = self._role.high_watermark
+        self.high_watermark = self.role.high_watermark
         self._counted_offset = min(self._counted_offset, self.log.log_end_offset)
         self._carry_out(outputs)
         self._fsync_rest()  # an fsync that was under way counts no longer
 
     def changed(self) -> None:
         """The leader or log start offset changed, or the partition is gone: wake the parked fetches."""
-        self._wake([*(self.fetch_waiters or ()), *(self.follower_waiters or ())], 0, 0)
+        self.parked.wake_all()
         if self.deletion_waits and self._shared.deletions is not None:
             self._shared.deletions.look(self)
 
@@ -756,19 +712,6 @@ class Partition:
         """Wake `waiter` when there is more to read, or when `changed` is called. A follower (a replica id of
         0 or more) is woken by what is written: the high watermark moves only once it has fetched that.
         """
-        if replica_id >= 0:
-            if self.leader_throttled and self.withholds_from(replica_id):
-                return  # what is written will not be sent to it
-            if self.follower_waiters is None:
-                self.follower_waiters = {}
-            self.follower_waiters[waiter] = None
-            return
-        if self.fetch_waiters is None:
-            self.fetch_waiters = {}
-        self.fetch_waiters[waiter] = None
-
-    def unpark(self, waiter: FetchWaiter) -> None:
-        """Do not wake it any more."""
-        for waiters in (self.fetch_waiters, self.follower_waiters):
-            if waiters is not None:
-                waiters.pop(waiter, None)
+        if self.withholds_from(replica_id):
+            return  # what is written will not be sent to it
+        self.parked.add(waiter, is_follower=replica_id >= 0)

@@ -30,9 +30,9 @@ class SharedParts(NamedTuple):
     node_id: int
     group_commit: GroupCommit
     monotonic_ms: Callable[[], float]
-    timeouts: Ticker | None = None
+    timeouts: "Ticker[Partition] | None" = None
     """Ticks partitions with waiting appends; None: appends do not time out."""
-    lags: Ticker | None = None
+    lags: "Ticker[Partition] | None" = None
     """Ticks partitions that lead followers; None: no follower is removed for lag."""
     in_sync_changes: InSyncChanges = NoPeers()
     fetcher: FollowerFetcher = NoPeers()

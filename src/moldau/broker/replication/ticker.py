@@ -8,7 +8,7 @@ slices of the loop's time.
 import logging
 from collections.abc import Callable, Iterator
 from itertools import islice
-from typing import Protocol
+from typing import Generic, Protocol, TypeVar
 
 from moldau.common.core.clock import Clock
 from moldau.common.core.timers import TimerHandle, Timers
@@ -26,30 +26,23 @@ class Ticking(Protocol):
     def tick(self, now_ms: float) -> None:
         """Called every period; `now_ms` is monotonic."""
 
-    @property
-    def has_timeouts(self) -> bool:
-        """Whether appends wait that may time out."""
 
-    @property
-    def leads_followers(self) -> bool:
-        """Whether followers may fall behind."""
+T = TypeVar("T", bound=Ticking)
 
 
-class Ticker:
+class Ticker(Generic[T]):
     """Calls `tick` of everything watched, every `period_ms`."""
 
-    def __init__(
-        self, timers: Timers, clock: Clock, period_ms: float, needs: Callable[[Ticking], bool]
-    ) -> None:
+    def __init__(self, timers: Timers, clock: Clock, period_ms: float, needs: Callable[[T], bool]) -> None:
         """`needs` says whether something must still be watched."""
         self._timers = timers
         self._clock = clock
         self._period_ms = period_ms
         self._needs = needs
-        self._watched: dict[Ticking, None] = {}
+        self._watched: dict[T, None] = {}
         self._timer: TimerHandle | None = None
 
-    def watch(self, ticking: Ticking) -> None:
+    def watch(self, ticking: T) -> None:
         """Tick it from now on; if it was not watched before, also at once."""
         if ticking in self._watched:
             return
@@ -68,7 +61,7 @@ class Ticker:
     def _tick(self) -> None:
         self._slice(iter(list(self._watched)))
 
-    def _slice(self, remaining: Iterator[Ticking]) -> None:
+    def _slice(self, remaining: Iterator[T]) -> None:
         now_ms = self._clock.monotonic_ms()
         told = list(islice(remaining, _AT_ONCE))
         for ticking in told:

@@ -131,5 +131,5 @@ class ReplicaFetcher:
             yield (
                 partition,
                 place.leader,
-                max(0, partition.leader_high_watermark - partition.log.log_end_offset),
+                max(0, partition.role.leader_high_watermark - partition.log.log_end_offset),
             )

@@ -450,7 +450,7 @@ class OneFetch:
             self.timer.cancel()
             self.timer = None
         for partition in self.watched:
-            partition.unpark(self)
+            partition.parked.remove(self)
         self.watched = []
 
 

@@ -240,7 +240,7 @@ class ManyFetch(OneFetch):
 
     def _unwatch_all(self) -> Generator[None, None, None]:
         while self.watched:
-            self.watched.pop().unpark(self)
+            self.watched.pop().parked.remove(self)
             yield
 
     def _choose_all(
