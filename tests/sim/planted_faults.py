@@ -27,6 +27,7 @@ _ROLE = "moldau.broker.replication.role"
 _PARTITION = "moldau.broker.replication.partition"
 _LEADER_FETCH = "moldau.broker.replication.following.leader_fetch"
 _MANAGER = "moldau.broker.replication.manager"
+_COORDINATOR_LOG = "moldau.broker.replication.coordinator_log"
 _SHARD = "moldau.broker.coordinator.shard"
 
 FAULTS = (
@@ -272,7 +273,7 @@ FAULTS = (
     Planted(
         "coordinator-answers-at-append",
         "a coordinator answers, and applies offsets, before they are committed",
-        _MANAGER,
+        _COORDINATOR_LOG,
         "            partition.wait_for(result.last_offset + 1, _AppendWaiter(future))",
         "            partition.wait_for(0, _AppendWaiter(future))",
     ),
@@ -295,7 +296,7 @@ FAULTS = (
     Planted(
         "coordinator-loads-uncommitted",
         "a coordinator serves before the end of its log is committed",
-        _MANAGER,
+        _COORDINATOR_LOG,
         "        if partition.high_watermark < partition.log.log_end_offset:\n",
         "        if False:\n",
     ),

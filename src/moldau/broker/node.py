@@ -57,6 +57,7 @@ from moldau.broker.node_security import (
     secure_http,
 )
 from moldau.broker.peers.late import LatePeers
+from moldau.broker.replication.coordinator_log import ReplicatedLog
 from moldau.broker.replication.fetch_session import FetchSessions
 from moldau.broker.replication.group_commit import GroupCommit
 from moldau.broker.replication.high_watermark_checkpoint import HighWatermarkCheckpoint
@@ -539,6 +540,7 @@ class Node:
         made = self._show_parts
         self.groups = ElectedCoordinator(self.node_id, self._make_groups, made)
         self.transactions = ElectedCoordinator(self.node_id, self._make_transactions, made)
+        self.coordinator_log = ReplicatedLog(self.replicas.partition, self.host.clock)
         self.coordinators = ElectedCoordinators(self.groups, self.transactions)
         self.coordinators.follow(self.metadata.image)
         self.producer_ids = ProducerIds(self.controller)
@@ -589,7 +591,7 @@ class Node:
         from moldau.broker.coordinator.group.service import GroupCoordinator
 
         return GroupCoordinator(
-            log=self.replicas,
+            log=self.coordinator_log,
             image=lambda: self.metadata.image,
             settings=self.settings,
             clock=self.host.clock,
@@ -603,7 +605,7 @@ class Node:
         from moldau.broker.coordinator.transaction.service import TransactionCoordinator
 
         return TransactionCoordinator(
-            log=self.replicas,
+            log=self.coordinator_log,
             image=lambda: self.metadata.image,
             settings=self.settings,
             clock=self.host.clock,

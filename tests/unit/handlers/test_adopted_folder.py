@@ -78,7 +78,7 @@ def test_the_producer_id_of_a_transactional_id_is_not_given_again(tmp_path: Path
     async def before(node: Node) -> None:
         await node.controller.auto_create_topics([TRANSACTION_STATE_TOPIC])
         idle = Transaction("till", 123_456_789, 3, 60_000, TransactionState.EMPTY, updated_ms=1)
-        await node.replicas.append_records(
+        await node.coordinator_log.append_records(
             TRANSACTION_STATE_TOPIC, 0, 0, [encode(StateRecord("till", idle), 1)]
         )
 

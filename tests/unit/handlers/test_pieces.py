@@ -140,9 +140,9 @@ def test_many_offsets_are_committed_fetched_and_deleted(
     async def scene(node: Node) -> None:
         await with_groups(node)
         decided: list[int] = []
-        append = node.replicas.append_records
+        append = node.coordinator_log.append_records
         monkeypatch.setattr(
-            node.replicas, "append_records", lambda *a: decided.append(len(a[3])) or append(*a)
+            node.coordinator_log, "append_records", lambda *a: decided.append(len(a[3])) or append(*a)
         )
         # Every partition twice: the last one counts. One does not exist.
         answer = await ask(node, commit(*range(COUNT), *range(COUNT), COUNT), 9)

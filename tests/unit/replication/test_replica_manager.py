@@ -23,8 +23,9 @@ from moldau.broker.metadata.changes import (
 )
 from moldau.broker.metadata.difference import changes_between
 from moldau.broker.metadata.image import EMPTY_IMAGE, Image, PartitionState, ResourceType
+from moldau.broker.replication.coordinator_log import ReplicaError, ReplicatedLog
 from moldau.broker.replication.group_commit import GroupCommit
-from moldau.broker.replication.manager import ReplicaError, ReplicaManager
+from moldau.broker.replication.manager import ReplicaManager
 from moldau.common.core.clock import ManualClock
 from moldau.common.core.timers import ManualTimers
 from moldau.common.protocol.errors import ErrorCode
@@ -45,6 +46,7 @@ class World:
             asyncio.get_running_loop(), ThreadPoolExecutor(1), lambda partition, error: None
         )
         self.replicas = ReplicaManager(1, settings, self.logs, clock, self.group_commit)
+        self.log = ReplicatedLog(self.replicas.partition, clock)
         self.image = EMPTY_IMAGE
 
     def apply(self, *changes: object) -> Image:
@@ -78,7 +80,7 @@ def test_a_topic_that_was_made_again_under_its_name_begins_empty(tmp_path: Path)
     async def scene() -> None:
         world = World(tmp_path)
         world.apply(CREATED)
-        await asyncio.wait_for(world.replicas.append_records("t", 0, 0, [(b"a", b"1")]), 60)
+        await asyncio.wait_for(world.log.append_records("t", 0, 0, [(b"a", b"1")]), 60)
         former = world.replicas.partition("t", 0)
         assert former is not None
         assert former.high_watermark == 1
@@ -142,15 +144,15 @@ def test_what_a_coordinator_appends_is_read_back_once_committed(tmp_path: Path) 
         world = World(tmp_path)
         world.apply(CREATED)
         written = [(b"a", b"1"), (b"b", None), (b"a", b"2")]
-        done = world.replicas.append_records("t", 0, 0, written)
+        done = world.log.append_records("t", 0, 0, written)
         with pytest.raises(ReplicaError) as too_early:  # its own append, whose outcome it does not know
-            list(world.replicas.committed_records("t", 0, 0))
+            list(world.log.committed_records("t", 0, 0))
         assert too_early.value.error_code == ErrorCode.OFFSET_NOT_AVAILABLE
-        await asyncio.wait_for(world.replicas.all_committed("t", 0, 0), 5)
+        await asyncio.wait_for(world.log.all_committed("t", 0, 0), 5)
         assert done.done()
-        assert list(world.replicas.committed_records("t", 0, 0)) == written
+        assert list(world.log.committed_records("t", 0, 0)) == written
         with pytest.raises(ReplicaError) as refused:
-            await world.replicas.append_records("nowhere", 0, 0, written)
+            await world.log.append_records("nowhere", 0, 0, written)
         assert refused.value.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
     asyncio.run(scene())
@@ -160,14 +162,14 @@ def test_a_coordinator_reads_nothing_of_a_damaged_batch(tmp_path: Path) -> None:
     async def scene() -> None:
         world = World(tmp_path)
         world.apply(CREATED)
-        await asyncio.wait_for(world.replicas.append_records("t", 0, 0, [(b"a", b"1")]), 5)
+        await asyncio.wait_for(world.log.append_records("t", 0, 0, [(b"a", b"1")]), 5)
         partition = world.replicas.partition("t", 0)
         assert partition is not None
         (segment,) = partition.log.segments
         segment.write([b"\x7f"], 1, 0)  # the base offset's first byte
         partition.log.reader.forget()  # the last write is in memory
         with pytest.raises(ReplicaError) as damaged:
-            list(world.replicas.committed_records("t", 0, 0))
+            list(world.log.committed_records("t", 0, 0))
         assert damaged.value.error_code == ErrorCode.CORRUPT_MESSAGE
         assert partition.log.damage is not None, "health tells it"
 
@@ -178,7 +180,7 @@ def test_a_coordinator_of_an_earlier_leader_epoch_neither_writes_nor_reads(tmp_p
     async def scene() -> None:
         world = World(tmp_path)
         world.apply(CREATED)
-        await asyncio.wait_for(world.replicas.append_records("t", 0, 0, [(b"a", b"1")]), 5)
+        await asyncio.wait_for(world.log.append_records("t", 0, 0, [(b"a", b"1")]), 5)
         led_again = CREATED.partitions[0]._replace(leader_epoch=2)
         world.apply(PartitionChanged("t", 0, led_again))
         for leader_epoch, error_code in (
@@ -186,16 +188,16 @@ def test_a_coordinator_of_an_earlier_leader_epoch_neither_writes_nor_reads(tmp_p
             (3, ErrorCode.UNKNOWN_LEADER_EPOCH),
         ):
             for attempt in (
-                world.replicas.append_records("t", 0, leader_epoch, [(b"a", b"2")]),
-                world.replicas.append_marker("t", 0, leader_epoch, Marker(7, 2, 5, True, 0)),
+                world.log.append_records("t", 0, leader_epoch, [(b"a", b"2")]),
+                world.log.append_marker("t", 0, leader_epoch, Marker(7, 2, 5, True, 0)),
             ):
                 with pytest.raises(ReplicaError) as refused:
                     await attempt
                 assert refused.value.error_code == error_code
             with pytest.raises(ReplicaError) as refused:
-                list(world.replicas.committed_records("t", 0, leader_epoch))
+                list(world.log.committed_records("t", 0, leader_epoch))
             assert refused.value.error_code == error_code
-        assert list(world.replicas.committed_records("t", 0, 2)) == [(b"a", b"1")]
+        assert list(world.log.committed_records("t", 0, 2)) == [(b"a", b"1")]
 
     asyncio.run(scene())
 
@@ -204,7 +206,7 @@ def test_a_new_leader_with_records_that_are_not_committed_yet_is_not_read(tmp_pa
     async def scene() -> None:
         world = World(tmp_path)
         world.apply(TopicCreated("t", TOPIC_ID, (PartitionState.fresh((1, 2)),)))
-        appended = world.replicas.append_records("t", 0, 0, [(b"a", b"1")])
+        appended = world.log.append_records("t", 0, 0, [(b"a", b"1")])
         partition = world.replicas.partition("t", 0)
         assert partition is not None
         while partition.log.written_end_offset < 1:  # noqa: ASYNC110
@@ -212,17 +214,17 @@ def test_a_new_leader_with_records_that_are_not_committed_yet_is_not_read(tmp_pa
         led_again = PartitionState(1, 1, 1, (1, 2), (1, 2))
         world.apply(PartitionChanged("t", 0, led_again))  # broker 2 has not fetched it yet
         with pytest.raises(ReplicaError) as refused:
-            list(world.replicas.committed_records("t", 0, 1))
+            list(world.log.committed_records("t", 0, 1))
         assert refused.value.error_code == ErrorCode.OFFSET_NOT_AVAILABLE
-        committed = world.replicas.all_committed("t", 0, 1)
-        deposed = world.replicas.all_committed("t", 0, 0)
+        committed = world.log.all_committed("t", 0, 1)
+        deposed = world.log.all_committed("t", 0, 0)
         assert not committed.done()
         with pytest.raises(ReplicaError) as refused:
             await deposed
         assert refused.value.error_code == ErrorCode.FENCED_LEADER_EPOCH
         world.apply(PartitionChanged("t", 0, led_again._replace(isr=(1,), partition_epoch=2)))
         assert committed.done()
-        assert list(world.replicas.committed_records("t", 0, 1)) == [(b"a", b"1")]
+        assert list(world.log.committed_records("t", 0, 1)) == [(b"a", b"1")]
         appended.cancel()
 
     asyncio.run(scene())
@@ -233,13 +235,12 @@ def test_a_transaction_is_read_back_as_one(tmp_path: Path) -> None:
         world = World(tmp_path)
         world.apply(CREATED)
         producer = Producer(7, 2)
-        replicas = world.replicas
-        replicas.append_records("t", 0, 0, [(b"a", b"1")])
-        replicas.append_records("t", 0, 0, [(b"a", b"2"), (b"b", b"2")], producer)
-        replicas.append_records("t", 0, 0, [(b"b", b"3")])
-        replicas.append_marker("t", 0, 0, Marker(7, 2, 5, True, 0))
-        await asyncio.wait_for(replicas.append_marker("t", 0, 0, Marker(8, 0, 5, False, 0)), 5)
-        assert list(replicas.committed_records("t", 0, 0)) == [
+        world.log.append_records("t", 0, 0, [(b"a", b"1")])
+        world.log.append_records("t", 0, 0, [(b"a", b"2"), (b"b", b"2")], producer)
+        world.log.append_records("t", 0, 0, [(b"b", b"3")])
+        world.log.append_marker("t", 0, 0, Marker(7, 2, 5, True, 0))
+        await asyncio.wait_for(world.log.append_marker("t", 0, 0, Marker(8, 0, 5, False, 0)), 5)
+        assert list(world.log.committed_records("t", 0, 0)) == [
             (b"a", b"1"),
             TransactionalRecord(producer, b"a", b"2"),
             TransactionalRecord(producer, b"b", b"2"),
@@ -248,17 +249,17 @@ def test_a_transaction_is_read_back_as_one(tmp_path: Path) -> None:
             EndedTransaction(8, False),
         ]
         for outdated, error in (
-            (replicas.append_marker("t", 0, 0, Marker(7, 1, 5, True, 0)), ErrorCode.INVALID_PRODUCER_EPOCH),
+            (world.log.append_marker("t", 0, 0, Marker(7, 1, 5, True, 0)), ErrorCode.INVALID_PRODUCER_EPOCH),
             (
-                replicas.append_marker("t", 0, 0, Marker(7, 2, 4, True, 0)),
+                world.log.append_marker("t", 0, 0, Marker(7, 2, 4, True, 0)),
                 ErrorCode.TRANSACTION_COORDINATOR_FENCED,
             ),
             (
-                replicas.append_records("t", 0, 0, [(b"a", b"4")], Producer(7, 1)),
+                world.log.append_records("t", 0, 0, [(b"a", b"4")], Producer(7, 1)),
                 ErrorCode.INVALID_PRODUCER_EPOCH,
             ),
             (
-                replicas.append_marker("nowhere", 0, 0, Marker(7, 2, 5, True, 0)),
+                world.log.append_marker("nowhere", 0, 0, Marker(7, 2, 5, True, 0)),
                 ErrorCode.NOT_LEADER_OR_FOLLOWER,
             ),
         ):
@@ -336,7 +337,7 @@ def test_a_log_that_cannot_be_opened_is_a_partition_that_answers_with_the_cause(
         assert refused.error_code == ErrorCode.KAFKA_STORAGE_ERROR
         assert segment.name in (refused.error_message or "")
         with pytest.raises(ReplicaError):
-            list(again.replicas.committed_records("t", 0, 0))
+            list(again.log.committed_records("t", 0, 0))
         again.apply(TopicDeleted("t"))
         assert not (tmp_path / "t-0").exists()
         again.logs.close()
