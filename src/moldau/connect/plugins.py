@@ -55,6 +55,17 @@ PLUGINS: list[Plugin] = [
         ("io.confluent.connect.http.HttpSinkConnector",),
         "connect-http",
     ),
+    Plugin(
+        Kind.SINK,
+        "OpenSearch",
+        "moldau.connect.connectors.opensearch.sink:OpenSearchSink",
+        (
+            "Elasticsearch",
+            "io.aiven.kafka.connect.opensearch.OpensearchSinkConnector",
+            "io.confluent.connect.elasticsearch.ElasticsearchSinkConnector",
+        ),
+        "connect-http",
+    ),
     Plugin(Kind.SINK, "Delta", "moldau.connect.connectors.lake.delta:DeltaSink", (), "connect-lake"),
     Plugin(
         Kind.SINK,

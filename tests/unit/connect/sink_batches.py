@@ -59,3 +59,8 @@ def columns_batch(values: pa.Array, first: int = 0, origin: TopicPartition = ORI
 def tombstones(keys: Sequence[Any], first: int = 0, origin: TopicPartition = ORIGIN) -> Batch:
     """Null values under these keys."""
     return _batch(Column(None, list(keys)), Column(None, [None] * len(keys)), first, origin)
+
+
+def keyed_batch(rows: Mapping[Any, Any], first: int = 0, origin: TopicPartition = ORIGIN) -> Batch:
+    """Values by their keys, without a schema."""
+    return _batch(Column(None, list(rows)), Column(None, list(rows.values())), first, origin)
