@@ -2,8 +2,8 @@
 
 import pytest
 
+from moldau.client.librdkafka_settings import client_settings
 from moldau.common.settings.rows import SettingError
-from moldau.services.rest.kafka.client_settings import client_settings
 from moldau.services.rest.settings import RestSettings, Role, rest_configuration
 
 

@@ -23,10 +23,10 @@ from typing import Any, NamedTuple, TypeVar
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from moldau.client.admin.problem import KafkaProblem
+from moldau.client.librdkafka_settings import client_settings, create
 from moldau.common.protocol.errors import ErrorCode
 from moldau.services.http.context import CLIENT_IS_GONE
 from moldau.services.rest.byte_budget import ByteBudget
-from moldau.services.rest.kafka.client_settings import client_settings, create
 from moldau.services.rest.kafka.librdkafka_errors import problem_in, problem_of
 from moldau.services.rest.kafka.topic_sizes import TopicSizes
 

@@ -27,9 +27,9 @@ from confluent_kafka import (
     TopicPartition,
 )
 
+from moldau.client.librdkafka_settings import client_settings, create
 from moldau.common.core.message_headers import message_headers
 from moldau.services.rest.byte_budget import ByteBudget
-from moldau.services.rest.kafka.client_settings import client_settings, create
 from moldau.services.rest.kafka.librdkafka_errors import problem_in, problem_of
 
 log = logging.getLogger("moldau.rest")

@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import Consumer, KafkaException
 
+from moldau.client.librdkafka_settings import client_settings, create
 from moldau.services.http.context import ANONYMOUS
 from moldau.services.http.problems import HttpProblem
 from moldau.services.rest.byte_budget import ByteBudget
-from moldau.services.rest.kafka.client_settings import client_settings, create
 from moldau.services.rest.settings import RestSettings
 from moldau.services.rest.v2.errors import (
     NOT_AUTHORIZED,

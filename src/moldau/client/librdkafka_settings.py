@@ -12,7 +12,7 @@ from confluent_kafka import KafkaError, KafkaException
 
 from moldau.common.credentials.client.librdkafka import for_librdkafka
 
-log = logging.getLogger("moldau.rest")
+log = logging.getLogger("moldau.client")
 
 _RENAMED = {
     "max.request.size": "message.max.bytes",
@@ -24,7 +24,7 @@ _RENAMED = {
     "max.poll.records": "",
     "fetch.max.wait.ms": "fetch.wait.max.ms",
 }
-"""Java's name -> librdkafka's; "" for what the proxy does in another way."""
+"""Java's name -> librdkafka's; "" for what the caller does in another way."""
 _OFFSET_RESETS = {"none": "error"}
 _UNKNOWN = 'No such configuration property: "'
 
@@ -32,7 +32,7 @@ ClientT = TypeVar("ClientT")
 
 
 def client_settings(given: Mapping[str, str], own: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings under librdkafka's names; `own` are the proxy's defaults, which the file's win over.
+    """The settings under librdkafka's names; `own` are the caller's defaults, which the file's win over.
     CredentialsError: stores or a login that cannot be used."""
     translated = for_librdkafka(given)
     found: dict[str, Any] = dict(own)
