@@ -164,7 +164,7 @@ class CompactionWorld:
 
     def sync(self) -> None:
         end = self.written
-        self.manager.sync(self.log)
+        self.manager.syncing.sync(self.log)
         self.synced = max(self.synced, end)
 
     def pass_time(self) -> None:

@@ -23,7 +23,7 @@ from sim_reader import list_ends, read
 from sim_world import World, simulate
 from torture.judge_acknowledged import judge_acknowledged
 
-from moldau.broker.log.manager import NoUsableDirectory
+from moldau.broker.log.files.log_directories import NoUsableDirectory
 from moldau.broker.metadata.store import MetadataStoreError
 
 TOPIC = "t"

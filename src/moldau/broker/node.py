@@ -304,11 +304,11 @@ class Node:
     def _mark_runs(self) -> None:
         """The next start must tell what an unclean stop has taken, if others rely on the logs here."""
         forced = self.static.broker.moldau_durability == "group"
-        self.logs.run_marks = RunMarks(self.host.files, self.host.boot_id(), forced)
+        self.logs.directories.run_marks = RunMarks(self.host.files, self.host.boot_id(), forced)
 
         async def registered(complete_since: Sequence[int]) -> None:
             await self.host.loop.run_in_executor(
-                self.host.workers, lambda: self.logs.mark_running(complete_since)
+                self.host.workers, lambda: self.logs.directories.mark_running(complete_since)
             )
 
         self.controller.call_when_registered(registered)
@@ -373,7 +373,7 @@ class Node:
 
         await self._wait_for_node_id()
         found = await self.slow_lane.slices().run(find_losses(self.metadata.image, self.node_id, self.logs))
-        self.logs.withhold(sorted(found.withheld))
+        self.logs.missing.withhold(sorted(found.withheld))
         await self._until_written(lambda: self.controller.replicas_lost(found.lost, found.offline))
 
     async def _until_written(self, write: Callable[[], Awaitable[None]]) -> None:
@@ -404,7 +404,7 @@ class Node:
         says nothing about its replicas. It is another broker, or this one before its disks were replaced,
         whose session ends soon. MetadataStoreError when it lives on.
         """
-        clock, ours, told = self.host.clock, self.logs.directory_ids, False
+        clock, ours, told = self.host.clock, self.logs.directories.ids, False
         deadline_ms = clock.monotonic_ms() + self._settings.initial_broker_registration_timeout_ms
         while True:
             held = self.metadata.image.brokers.get(self.node_id)
@@ -705,7 +705,7 @@ class Node:
         self._stops.append(("listeners", self._close_listeners))
         found_at = endpoints(self.listeners.all, self.static.broker, host.network.name)
         await self.controller.register(
-            found_at, settings.broker_rack, self.logs.complete_epochs, self.logs.directory_ids
+            found_at, settings.broker_rack, self.logs.directories.complete_epochs, self.logs.directories.ids
         )
         self.fetcher.begin()
         if self.in_cluster:

@@ -81,7 +81,7 @@ def test_what_is_refused(tmp_path: Path) -> None:
         assert move(node, "/nowhere", "a", 0, 1) == [ErrorCode.LOG_DIR_NOT_FOUND] * 2
         assert move(node, one, "x", 0) == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
         assert move(node, one, "a", 7) == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
-        directory = node.logs.directory_at(two)
+        directory = node.logs.directories.at(two)
         assert directory is not None
         node.logs.report(directory, OSError(5, "simulated"))
         assert move(node, two, "a", 0) == [ErrorCode.KAFKA_STORAGE_ERROR]

@@ -104,7 +104,7 @@ def template(clean: bool) -> tuple[Path, Original]:
     aborted: list[tuple[int, int]] = []
     for number in range(40):
         if number == 25:
-            manager.sync(victim)
+            manager.syncing.sync(victim)
             write_checkpoints(manager)
         if number % 10 == 7:
             aborted += transaction(victim, number)

@@ -88,7 +88,7 @@ def test_a_clean_stop_without_losses_is_clean() -> None:
     disk.stopped_with_ten()
     manager, log = disk.start(sole_copy=False)
     assert log.log_end_offset == 10
-    assert not manager.short
+    assert not manager.missing.short
 
 
 @pytest.mark.parametrize("lose", LOSSES)
@@ -99,7 +99,7 @@ def test_a_copy_that_lost_records_ends_there_and_is_not_clean(lose: Callable[[Di
     manager, log = disk.start(sole_copy=False)
     assert log.log_end_offset < 10
     assert log.log_start_offset == 0
-    assert manager.short == {("t", 0)}
+    assert manager.missing.short == {("t", 0)}
 
 
 @pytest.mark.parametrize("lose", LOSSES)

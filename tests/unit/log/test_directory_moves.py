@@ -127,7 +127,7 @@ class Storage:
         return values
 
     def ask(self, path: str = "/b") -> None:
-        directory = self.manager.directory_at(path)
+        directory = self.manager.directories.at(path)
         assert directory is not None
         self.manager.moves.ask(self.log, directory)
 
@@ -383,14 +383,16 @@ def test_it_keeps_to_the_pace():
 def test_a_topic_whose_name_leaves_no_room_is_refused():
     storage = Storage()
     log = storage.manager.create("n" * 240, 0, TOPIC_ID, SETTINGS)
-    directory = storage.manager.directory_at("/a" if storage.manager.directory_of(log).path != "/a" else "/b")
+    directory = storage.manager.directories.at(
+        "/a" if storage.manager.directory_of(log).path != "/a" else "/b"
+    )
     with pytest.raises(directory_moves.NameTooLong):
         storage.manager.moves.ask(log, directory)
 
 
 def test_what_is_preferred_before_it_is_made():
     storage = Storage()
-    directory = storage.manager.directory_at("/c")
+    directory = storage.manager.directories.at("/c")
     storage.manager.prefer("u", 3, directory)
     log = storage.manager.create("u", 3, TOPIC_ID, SETTINGS)
     assert storage.manager.directory_of(log) is directory
@@ -422,7 +424,7 @@ def crashed(step: int, seed: int, power_cut: bool) -> tuple[Storage, bool]:
     storage = Storage(seed)
     storage.append(25)
     if power_cut:
-        storage.manager.sync(storage.log)
+        storage.manager.syncing.sync(storage.log)
     storage.ask()
     left = step
 

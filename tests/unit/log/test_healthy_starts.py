@@ -103,7 +103,7 @@ def test_indexes_of_aborted_transactions_that_compaction_merged(
     log.transactions.settle(log.log_end_offset)
     settings = settings.replace(cleanup_policy=("compact",), internal_segment_bytes=6000)
     log.reconfigure(settings)
-    manager.sync(log)
+    manager.syncing.sync(log)
     Housekeeping(manager, lambda log: log.log_end_offset).checkpoint()
     workers: list[HeldWorker] = []
 

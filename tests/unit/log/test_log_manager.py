@@ -9,8 +9,9 @@ import pytest
 
 from moldau.broker.log.files.checkpoints import read_offsets
 from moldau.broker.log.files.directory import DirectoryUnusable
+from moldau.broker.log.files.log_directories import NoUsableDirectory
 from moldau.broker.log.log import Log
-from moldau.broker.log.manager import LogManager, NoUsableDirectory
+from moldau.broker.log.manager import LogManager
 from moldau.broker.log.upkeep.background import Done
 from moldau.broker.log.upkeep.housekeeping import Housekeeping
 from moldau.common.core.clock import ManualClock
@@ -230,7 +231,7 @@ def test_a_failed_sync_is_final(number: int) -> None:
     append(log, disk.clock)
     disk.fail(number, "/data/flights", "sync")
     answers: list[OSError | None] = []
-    manager.sync(log, answers.append)
+    manager.syncing.sync(log, answers.append)
     assert [error is not None and error.errno for error in answers] == [errno.EIO]
     assert log.flushed_end_offset == 0
     assert append(log, disk.clock) == ErrorCode.KAFKA_STORAGE_ERROR
@@ -262,7 +263,7 @@ def test_a_sync_that_overtakes_the_one_with_the_new_names_syncs_them_too(seed: i
     manager = disk.start()
     log = manager.create("flights", 0, TOPIC_ID, SETTINGS)
     append(log, disk.clock)
-    manager.sync(log)
+    manager.syncing.sync(log)
     log.roll(disk.clock.now_ms())
     append(log, disk.clock)
     slow = log.fsync_job()  # after the roll, in another thread
@@ -285,8 +286,8 @@ def test_sync_moves_the_recovery_point_and_checkpoints_keep_it() -> None:
     for _ in range(3):
         append(log, disk.clock)
     answers: list[OSError | None] = []
-    manager.sync(log, answers.append)
-    manager.sync(log, answers.append)
+    manager.syncing.sync(log, answers.append)
+    manager.syncing.sync(log, answers.append)
     assert (answers, log.flushed_end_offset) == ([None, None], 3)
     log.increment_log_start_offset(2)
     housekeeping = Housekeeping(manager, lambda log: log.log_end_offset)
@@ -397,7 +398,7 @@ def test_a_topic_deleted_and_made_again_during_a_sync_does_no_harm() -> None:
     append(log, disk.clock)
     manager.background = Later()
     answers: list[OSError | None] = []
-    manager.sync(log, answers.append)
+    manager.syncing.sync(log, answers.append)
     manager.delete_async("flights", 0)
     fresh = manager.create("flights", 0, bytes(16), SETTINGS)
     for work, done in waiting:

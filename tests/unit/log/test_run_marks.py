@@ -19,7 +19,7 @@ ONE, TWO = "/one", "/two"
 def manager(disk: SimulatedFiles, boot_id: str | None, *, forced: bool = False) -> LogManager:
     clock = ManualClock()
     made = LogManager(BrokerSettings(), clock=clock, timers=ManualTimers(clock), files=disk, paths=[ONE, TWO])
-    made.run_marks = RunMarks(disk, boot_id, forced)
+    made.directories.run_marks = RunMarks(disk, boot_id, forced)
     made.load("cluster", 1, lambda topic: TopicSettings(), lambda topic, partition: False)
     return made
 
@@ -28,8 +28,8 @@ def after_a_life(*, boot_id: str | None = "a", forced: bool = False) -> Simulate
     """A broker has been registered in epoch 5, and was killed."""
     disk = SimulatedFiles()
     running = manager(disk, boot_id, forced=forced)
-    assert running.complete_epochs == []
-    running.mark_running([5])
+    assert running.directories.complete_epochs == []
+    running.directories.mark_running([5])
     disk.process_kill()
     return disk
 
@@ -50,41 +50,41 @@ def test_what_a_stop_has_taken(
     before: str | None, forced: bool, after: str | None, complete: list[int]
 ) -> None:
     disk = after_a_life(boot_id=before, forced=forced)
-    assert manager(disk, after).complete_epochs == complete
+    assert manager(disk, after).directories.complete_epochs == complete
 
 
 def test_it_is_judged_by_how_the_last_process_wrote_not_this_one() -> None:
-    assert manager(after_a_life(), "b", forced=True).complete_epochs == []
+    assert manager(after_a_life(), "b", forced=True).directories.complete_epochs == []
 
 
 def test_a_start_that_dies_before_it_is_registered_changes_nothing() -> None:
     disk = after_a_life()
     for _ in range(2):
-        assert manager(disk, "a").complete_epochs == [5]
+        assert manager(disk, "a").directories.complete_epochs == [5]
         disk.process_kill()
 
 
 def test_nor_does_one_after_a_clean_stop() -> None:
     disk = SimulatedFiles()
     manager(disk, "a").close(clean=True, broker_epoch=7)
-    assert manager(disk, "a").complete_epochs == [7]
+    assert manager(disk, "a").directories.complete_epochs == [7]
     disk.process_kill()
-    assert manager(disk, "a").complete_epochs == [7]
+    assert manager(disk, "a").directories.complete_epochs == [7]
     disk.process_kill()
-    assert manager(disk, "b").complete_epochs == []
+    assert manager(disk, "b").directories.complete_epochs == []
 
 
 def test_what_was_lost_once_stays_lost_in_the_same_boot() -> None:
     disk = after_a_life()
-    assert manager(disk, "b").complete_epochs == []
+    assert manager(disk, "b").directories.complete_epochs == []
     disk.process_kill()
-    assert manager(disk, "b").complete_epochs == []
+    assert manager(disk, "b").directories.complete_epochs == []
 
 
 def test_one_directory_without_its_mark_is_enough() -> None:
     disk = after_a_life()
     disk.remove(f"{TWO}/{NAME}")
-    assert manager(disk, "a").complete_epochs == []
+    assert manager(disk, "a").directories.complete_epochs == []
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"version":1}', b'{"version":0,"brokerEpochs":7}'])
@@ -93,7 +93,7 @@ def test_a_mark_that_cannot_be_read_counts_as_none(content: bytes) -> None:
     fd = disk.open(f"{ONE}/{NAME}", create=True, truncate=True)
     disk.pwrite(fd, content, 0)
     disk.close(fd)
-    assert manager(disk, "a").complete_epochs == []
+    assert manager(disk, "a").directories.complete_epochs == []
 
 
 @pytest.mark.parametrize("forced", [False, True])
@@ -112,7 +112,7 @@ def test_a_log_that_was_cut_before_whole_batches_did_not_only_lose_its_process(
     for batch in batches:
         log.leader.append(memoryview(bytearray(batch)), leader_epoch=0, now_ms=1)
         log.writer.flush_staged()
-    running.mark_running([5])
+    running.directories.mark_running([5])
     disk.process_kill()
     fd = disk.open(f"{log.directory}/{0:020}.log")
     if damaged == "the first":
@@ -123,26 +123,26 @@ def test_a_log_that_was_cut_before_whole_batches_did_not_only_lose_its_process(
     expected = [5] if (forced if complete is None else complete) else []
     for _ in range(2):
         again = manager(disk, boot_id, forced=forced)
-        assert again.complete_epochs == expected
+        assert again.directories.complete_epochs == expected
         disk.process_kill()
 
 
 def test_a_power_cut_leaves_the_mark_of_forced_logs() -> None:
     for seed in range(20):
         disk = SimulatedFiles(seed)
-        manager(disk, "a", forced=True).mark_running([5])
+        manager(disk, "a", forced=True).directories.mark_running([5])
         disk.power_cut()
-        assert manager(disk, "b").complete_epochs == [5]
+        assert manager(disk, "b").directories.complete_epochs == [5]
 
 
 def test_an_io_error_makes_the_page_cache_doubtful() -> None:
     disk = SimulatedFiles()
     running = manager(disk, "a")
-    running.mark_running([5])
+    running.directories.mark_running([5])
     running.report(running.directories[0], OSError(errno.EIO, "Input/output error"))
-    running.mark_running([5, 6])
+    running.directories.mark_running([5, 6])
     disk.process_kill()
-    assert manager(disk, "a").complete_epochs == []
+    assert manager(disk, "a").directories.complete_epochs == []
 
 
 def test_nor_does_a_directory_that_fails_while_the_marks_are_written_keep_one() -> None:
@@ -155,7 +155,7 @@ def test_nor_does_a_directory_that_fails_while_the_marks_are_written_keep_one() 
             running.report(running.directories[0], OSError(errno.EIO, "Input/output error"))
 
     disk.fault = fails
-    running.mark_running([5])
+    running.directories.mark_running([5])
     disk.process_kill()
     assert not disk.exists(f"{ONE}/{NAME}")
     assert not disk.exists(f"{TWO}/{NAME}")
@@ -164,17 +164,17 @@ def test_nor_does_a_directory_that_fails_while_the_marks_are_written_keep_one() 
 def test_a_mark_that_could_not_be_written_promises_nothing() -> None:
     disk = SimulatedFiles()
     running = manager(disk, "a")
-    running.mark_running([5])
+    running.directories.mark_running([5])
 
     def full(operation: str, path: str) -> None:
         if operation in ("create", "write"):
             raise OSError(errno.ENOSPC, "No space left on device")
 
     disk.fault = full
-    running.mark_running([5, 6])
+    running.directories.mark_running([5, 6])
     disk.fault = lambda operation, path: None
     disk.process_kill()
-    assert manager(disk, "a").complete_epochs == []
+    assert manager(disk, "a").directories.complete_epochs == []
 
 
 def test_a_lone_broker_writes_no_marks() -> None:
@@ -182,5 +182,5 @@ def test_a_lone_broker_writes_no_marks() -> None:
     clock = ManualClock()
     lone = LogManager(BrokerSettings(), clock=clock, timers=ManualTimers(clock), files=disk, paths=[ONE])
     lone.load("cluster", 1, lambda topic: pytest.fail("there is no topic"))
-    lone.mark_running([5])
+    lone.directories.mark_running([5])
     assert not disk.exists(f"{ONE}/{NAME}")

@@ -36,7 +36,7 @@ def test_nothing_is_believed_of_the_topic_before(
     manager, log, timers = start(tmp_path, VICTIM_ID)
     for _ in range(50):
         append(log)
-    manager.sync(log)
+    manager.syncing.sync(log)
     log.increment_log_start_offset(7)
     manager.checkpoints.save_high_watermarks({("t", 0): log.log_end_offset})
     write_checkpoints(manager)
@@ -67,7 +67,7 @@ def test_a_deleted_topic_leaves_no_line_behind(tmp_path: Path) -> None:
     manager, log, timers = start(tmp_path, VICTIM_ID)
     for _ in range(50):
         append(log)
-    manager.sync(log)
+    manager.syncing.sync(log)
     manager.checkpoints.save_high_watermarks({("t", 0): log.log_end_offset})
     write_checkpoints(manager)
     manager.delete_async("t", 0)

@@ -68,7 +68,7 @@ class Machine:
             batch = build_simple_batch([(b"key", b"value" * 10)], self.clock.now_ms())
             log.leader.append(memoryview(batch), leader_epoch=0, now_ms=self.clock.now_ms())
             log.writer.flush_staged()
-        self.directories = tuple(manager.directory_ids)
+        self.directories = tuple(manager.directories.ids)
         manager.close(broker_epoch=5)
         return log
 
@@ -143,7 +143,7 @@ def test_what_is_found(
         what(machine, machine.live())
         losses, manager = machine.find()
         assert told(losses) == loss, state
-        assert manager.complete_epochs == ([] if what in (disk_is_replaced, disk_fails) else [5])
+        assert manager.directories.complete_epochs == ([] if what in (disk_is_replaced, disk_fails) else [5])
     for state in (ALONE, ELSEWHERE):
         machine = Machine(state)
         what(machine, machine.live())
@@ -166,7 +166,7 @@ def test_a_withheld_log_is_not_made_and_stays_offline_until_its_folder_is_back()
         losses, manager = machine.find()
         assert told(losses) == "withheld"
         machine.offline = (0,)
-        manager.withhold(losses.withheld)
+        manager.missing.withhold(losses.withheld)
         stand_in = manager.create("a", 0, TOPIC_ID, SETTINGS, sole_copy=False)
         assert stand_in.offline
         assert "folder is missing" in str(stand_in.offline_cause)

@@ -55,7 +55,7 @@ def test_one_directory_that_was_not_stopped_cleanly_is_enough(tmp_path: Path) ->
     told: list[list[int]] = []
 
     async def life(node: Node) -> None:
-        told.append(node.logs.complete_epochs)
+        told.append(node.logs.directories.complete_epochs)
 
     in_lives(life, folders=folders)
     (folders[1] / ".kafka_cleanshutdown").unlink()

@@ -13,11 +13,9 @@ Not here: periodic work (housekeeping.py), opening (recovery/loading.py), up to 
 (replication/).
 """
 
-import errno
 import logging
-import os
 import random
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from moldau.broker.log.files.checkpoints import (
@@ -39,8 +37,7 @@ from moldau.broker.log.files.directory_moves import (
     finish_interrupted,
     moved_copy,
 )
-from moldau.broker.log.files.run_marks import NAME as RUN_MARK_NAME
-from moldau.broker.log.files.run_marks import RunMarks
+from moldau.broker.log.files.log_directories import LogDirectories
 from moldau.broker.log.log import Log
 from moldau.broker.log.recovery.loading import (
     DELETE_SUFFIX,
@@ -51,6 +48,7 @@ from moldau.broker.log.recovery.loading import (
     Unopened,
     load_directories,
 )
+from moldau.broker.log.recovery.missing_logs import MissingLogs
 from moldau.broker.log.recovery.offline import offline_log
 from moldau.broker.log.recovery.recovery import Saved, open_log
 from moldau.broker.log.recovery.unopened import UnopenedLogs, moved_name
@@ -59,6 +57,7 @@ from moldau.broker.log.upkeep.creation import create_log
 from moldau.broker.log.upkeep.flushing import FsyncJob
 from moldau.broker.log.upkeep.flushing_many import flush_many
 from moldau.broker.log.upkeep.removal import Removal
+from moldau.broker.log.upkeep.syncing import Syncing
 from moldau.common.core.clock import Clock
 from moldau.common.core.files import Files, OsFiles
 from moldau.common.core.ids import random_uuid, uuid_to_text
@@ -74,10 +73,6 @@ logger = logging.getLogger("moldau.log.manager")
 
 
 _PREFERRED_MAX = 10_000
-
-
-class NoUsableDirectory(OSError):
-    """Every log directory is offline."""
 
 
 class DirectoryDescription(NamedTuple):
@@ -121,10 +116,10 @@ class LogManager:
         self.files = self._files = files or OsFiles()
         self._random = source or random.Random(0)
         self._descriptors = DescriptorLimit(descriptor_limit)
-        self._directories = [LogDirectory(self._files, path) for path in paths or settings.data_directories]
+        self.directories = LogDirectories(self._files, paths or settings.data_directories)
         self._logs: dict[tuple[str, int], Log] = {}
         self._homes: dict[tuple[str, int], LogDirectory] = {}
-        self._syncing: set[Log] = set()
+        self.syncing = Syncing(clock, timers, self.background, self.storage_failed)
         self.compaction: CompactionReport | None = None
         """Compaction's report, once the cleaner runs."""
         self.being_cleaned: set[Log] = set()
@@ -132,14 +127,12 @@ class LogManager:
         self.checkpoints = DirectoryCheckpoints(
             self._files,
             self.background,
-            self._directories,
+            self.directories,
             self._logs,
             self._homes,
             self.being_cleaned,
             self.report,
         )
-        self.run_marks: RunMarks | None = None
-        """In a cluster: by which the next start tells what an unclean stop has taken."""
         self.on_removed: Callable[[Log], None] = lambda log: None
         """Called with each log that is removed, before its files are."""
         self._removal = Removal(
@@ -152,19 +145,10 @@ class LogManager:
         self._interrupted: list[Interrupted] = []
         self._preferred: dict[tuple[str, int], LogDirectory] = {}
         """Where partitions are to be made that are not here yet."""
-        self._starting = True
-        self._unread: list[str] = []
-        """Log directories that were offline when the others were read."""
         self._found: set[Log] = set()
         """Until the start is over: the logs that were opened by it."""
-        self._saved_ends: dict[tuple[str, int], int] = {}
-        """Until the start is over: where logs ended that have no folder any more."""
-        self.short: set[tuple[str, int]] = set()
-        """Logs that ended, at the start, before the offset that their checkpoints promise."""
-        self._withheld: dict[tuple[str, int], str] = {}
-        """Missing logs that must not be made again, and why."""
-        self._start_offsets: dict[tuple[bytes, int], int] = {}
-        """By topic id and partition: where logs begin that could not be made yet."""
+        self.missing = MissingLogs()
+        """Logs that the start did not find, or not whole."""
 
     # -- starting and stopping ---------------------------------------------------------------------
 
@@ -180,12 +164,12 @@ class LogManager:
 
         DirectoryUnusable when a directory is another broker's; NoUsableDirectory when none is left.
         """
-        for directory in self._directories:
+        for directory in self.directories:
             try:
                 directory.claim(cluster_id, node_id, random_uuid(self._random))
             except OSError as error:
                 directory.report(error)
-        usable = self._usable()
+        usable = self.directories.usable()
         self._interrupted = finish_interrupted(self._files, usable)
         opened = load_directories(
             usable,
@@ -197,13 +181,18 @@ class LogManager:
             pool=self._pool,
             sole_copy=sole_copy,
         )
-        self._saved_ends = opened.saved
-        self._unread = [directory.path for directory in self._directories if directory.offline]
+        self.missing = MissingLogs(
+            self.directories.offline,
+            opened.saved,
+            frozenset(
+                (o.recovered.log.topic, o.recovered.log.partition) for o in opened.loaded if o.is_short
+            ),
+            stopped_clean=all(directory.was_clean for directory in self.directories),
+        )
         for each in opened.unopened:
             self.unopened.add(each)
         self._adopt_loaded(opened.loaded)
         lossy = {each.directory for each in opened.loaded if each.recovered.offsets_lost}
-        self.short = {(o.recovered.log.topic, o.recovered.log.partition) for o in opened.loaded if o.is_short}
         watermarks: dict[tuple[str, int], int] = {}
         for directory in usable:
             try:
@@ -218,8 +207,11 @@ class LogManager:
                 self.report(directory, error)
         self.checkpoints.high_watermarks = watermarks
         self._force_recovered()
-        self._begin_run(usable, {each.directory for each in opened.loaded if each.recovered.records_cut})
-        if not self._unread:  # else one may belong to a move that the absent directory has to finish
+        cut = {each.directory for each in opened.loaded if each.recovered.records_cut}
+        self.directories.begin_run(usable, cut, self.report)
+        if (
+            not self.missing.unread_directories
+        ):  # else one may belong to a move that the absent directory has to finish
             for path in opened.leftovers:
                 self._removal.folder(path, 0)
 
@@ -249,38 +241,6 @@ class LogManager:
                 each.recovered.log.close(clean=False)
                 job = Job(each.directory, each.recovered.log.directory, *key, Saved())
                 self.unopened.add(Unopened(job, cause, False, each.recovered.log.topic_id))
-
-    @property
-    def unread_directories(self) -> Sequence[str]:
-        """The log directories that were offline when the others were read."""
-        return self._unread
-
-    def had_folder(self, topic: str, partition: int) -> bool:
-        """At the start: whether checkpoints tell of a log that has no folder any more."""
-        return (topic, partition) in self._saved_ends
-
-    def withhold(self, keys: Iterable[tuple[str, int]]) -> None:
-        """At the start: do not make these missing logs again; their partitions are offline."""
-        cause = (
-            "its folder is missing, and no other replica has all of its records: put the folder back and "
-            "restart the broker, or elect another replica (kafka-leader-election --election-type unclean)"
-        )
-        for key in keys:
-            logger.error("%s-%d is offline: %s", *key, cause)
-            self._withheld[key] = cause
-
-    def is_withheld(self, topic: str, partition: int) -> bool:
-        """Whether this log is missing, and must not be made again."""
-        return (topic, partition) in self._withheld
-
-    def withhold_no_more(self, topic: str, partition: int) -> None:
-        """Another replica leads: this missing log is made again, empty, and follows."""
-        if self._withheld.pop((topic, partition), None) is not None:
-            logger.warning(
-                "%s-%d is made again, empty, since its folder is missing and another replica leads now",
-                topic,
-                partition,
-            )
 
     def _adopt_moved(self, key: tuple[str, int], found: Sequence[Loaded], moved: str) -> None:
         """A power cut has left the log in both directories of a move; the one at `moved` is newer."""
@@ -312,26 +272,8 @@ class LogManager:
     def start_is_over(self) -> None:
         """All partitions in the metadata have their logs: logs created from now on are new."""
         self._begin_interrupted_moves()
-        self._starting = False
-        self._saved_ends.clear()
+        self.missing.start_is_over()
         self._found.clear()
-
-    def _begin_run(self, usable: Sequence[LogDirectory], cut: Collection[LogDirectory]) -> None:
-        """From now on a stop is unclean; what it takes is told by the run marks, which promise that all is on
-        the disk where it was forced. `cut`: where a log was cut before whole batches.
-        """
-        for directory in usable:
-            try:
-                if self.run_marks is not None:
-                    if not directory.was_clean:
-                        directory.complete_epochs = self.run_marks.complete_epochs(
-                            directory.path, records_cut=directory in cut
-                        )
-                    if not directory.offline:
-                        self._mark(self.run_marks, directory, directory.complete_epochs)
-                directory.clear_clean_mark()
-            except OSError as error:
-                self.report(directory, error)
 
     def _force_recovered(self) -> None:
         """With durability `group` or flush.messages=1: fsync the recovered logs, since a killed broker's last
@@ -345,64 +287,27 @@ class LogManager:
         ]
         flush_many(due, Log.fsync_job, self.storage_failed, self._pool)
 
-    def _usable(self) -> list[LogDirectory]:
-        usable = [directory for directory in self._directories if not directory.offline]
-        if not usable:
-            paths = ", ".join(directory.path for directory in self._directories)
-            raise NoUsableDirectory(f"no log directory can be used: {paths}")
-        return usable
-
     def _adopt(self, log: Log, directory: LogDirectory) -> None:
         key = (log.topic, log.partition)
         log.share_descriptors(self._descriptors)
         log.on_error = self._log_failed
-        log.on_roll = self._log_rolled
+        log.on_roll = self.syncing.rolled
         self._logs[key] = log
         self._homes[key] = directory
         directory.log_count += 1
-
-    @property
-    def complete_epochs(self) -> list[int]:
-        """At the start: the broker epochs since which no directory has lost anything, oldest first. None: the
-        ends of the logs may be lost.
-        """
-        held = [directory.complete_epochs for directory in self._directories]
-        return [epoch for epoch in held[0] if all(epoch in others for others in held)]
-
-    def mark_running(self, broker_epochs: Sequence[int]) -> None:
-        """This broker is registered; its logs have lost nothing since these epochs. Blocks; on a worker."""
-        if self.run_marks is None or any(directory.offline for directory in self._directories):
-            return
-        for directory in self._directories:
-            self._mark(self.run_marks, directory, broker_epochs)
-        if any(directory.offline for directory in self._directories):  # it failed meanwhile
-            self.run_marks.remove(directory.path for directory in self._directories)
-
-    @staticmethod
-    def _mark(marks: RunMarks, directory: LogDirectory, broker_epochs: Sequence[int]) -> None:
-        try:
-            marks.write(directory.path, broker_epochs)
-        except OSError as error:  # the disk may be full
-            logger.warning(
-                "%s/%s could not be written; if this process is killed, that counts as a loss of power: %s",
-                directory.path,
-                RUN_MARK_NAME,
-                error,
-            )
-            marks.remove([directory.path])
 
     def close(self, *, clean: bool = True, broker_epoch: int = -1) -> None:
         """Close every log; after a clean close the next start recovers nothing. `broker_epoch` goes into the
         clean-shutdown marker.
         """
         self.moves.stop()
-        failed: set[LogDirectory] = {directory for directory in self._directories if directory.offline}
+        failed: set[LogDirectory] = {directory for directory in self.directories if directory.offline}
         if clean:
             failed |= self._bring_to_disk()
         for log in self._logs.values():
             log.close(clean=False)
         unopened = self.unopened.directories()
-        for directory in self._directories:
+        for directory in self.directories:
             if clean and directory not in failed and not directory.full:
                 try:
                     self.checkpoints.write_now(directory)
@@ -449,43 +354,19 @@ class LogManager:
         return self._homes[log.topic, log.partition]
 
     @property
-    def directories(self) -> tuple[LogDirectory, ...]:
-        """All log directories, usable or not."""
-        return tuple(self._directories)
-
-    @property
-    def directory_ids(self) -> list[str]:
-        """The ids of the log directories that can be used, as text."""
-        usable = [directory for directory in self._directories if not directory.offline]
-        return [uuid_to_text(directory.directory_id) for directory in usable]
-
-    def directory_at(self, path: str) -> LogDirectory | None:
-        """The log directory at `path`, if it is one."""
-        wanted = os.path.abspath(path)
-        for directory in self._directories:
-            if os.path.abspath(directory.path) == wanted:
-                return directory
-        return None
-
-    def directory_id(self, path: str) -> bytes:
-        """The id of the log directory at `path`; zeros if there is none, or it has none yet."""
-        directory = self.directory_at(path)
-        return bytes(16) if directory is None else directory.directory_id
-
-    @property
     def offline_dirs(self) -> list[str]:
         """The directories that are offline after a disk error."""
-        return [directory.path for directory in self._directories if directory.offline]
+        return self.directories.offline
 
     @property
     def full_dirs(self) -> list[str]:
         """The directories whose disk is full."""
-        return [directory.path for directory in self._directories if directory.full]
+        return self.directories.full
 
     def describe(self) -> list[DirectoryDescription]:
         """Every directory with its logs and its free space."""
         descriptions: list[DirectoryDescription] = []
-        for directory in self._directories:
+        for directory in self.directories:
             logs = tuple(log for key, log in self._logs.items() if self._homes[key] is directory)
             futures = tuple((log, lag) for home, log, lag in self.moves.futures() if home is directory)
             total, usable = (-1, -1) if directory.offline else directory.free_bytes()
@@ -511,6 +392,7 @@ class LogManager:
         key = (topic, partition)
         start_offset = 0
         existing = self.get(topic, partition)
+        has_files = existing is not None or key in self.unopened
         if existing is not None:
             if existing.topic_id in (None, topic_id):
                 if existing.topic_id is None:
@@ -527,22 +409,17 @@ class LogManager:
                     # As in `load`, so that the next recovery does not take the gap for a loss.
                     self.checkpoints.save_recovery_points(found.directory, lambda worked: None)
                 return self.create(topic, partition, topic_id, settings, sole_copy=sole_copy)
-        elif self._starting:
-            if self._unread:
-                # It may be there. Made anew elsewhere, there would be two when the disk is back.
-                cause = f"the log directory {', '.join(self._unread)} is offline, and may hold it"
-                return offline_log(self._files, topic, partition, topic_id, settings, cause)
-            if key not in self._withheld:
-                start_offset = self._end_of_missing(key, sole_copy=sole_copy)
-        if key in self._withheld:
-            return offline_log(self._files, topic, partition, topic_id, settings, self._withheld[key])
+        cause = self.missing.why_not_made(key, has_files=has_files)
+        if cause is not None:
+            return offline_log(self._files, topic, partition, topic_id, settings, cause)
+        if not has_files:
+            start_offset = self.missing.end_offset(key, sole_copy=sole_copy)
         if not sole_copy:
             start_offset = 0
-        # The disk may refuse now what it takes later.
-        start_offset = self._start_offsets.setdefault((topic_id, partition), start_offset)
+        start_offset = self.missing.begins_at(topic_id, partition, start_offset)
         directory = self._preferred.pop(key, None)
         if directory is None or directory.offline:
-            directory = self._emptiest()
+            directory = self.directories.emptiest()
         path = f"{directory.path}/{topic}-{partition}"
         try:
             if not self._files.exists(path):
@@ -558,7 +435,7 @@ class LogManager:
                     source=self._random,
                     start_offset=start_offset,
                 )
-                self._start_offsets.pop((topic_id, partition), None)
+                self.missing.made(topic_id, partition)
                 self._adopt(log, directory)
                 return log
             write_topic_id(self._files, path, topic_id)
@@ -576,7 +453,7 @@ class LogManager:
         except OSError as error:
             self.report(directory, error)
             raise
-        self._start_offsets.pop((topic_id, partition), None)
+        self.missing.made(topic_id, partition)
         self._adopt(log, directory)
         return log
 
@@ -613,35 +490,6 @@ class LogManager:
     def set_unopened_aside(self, exists: Callable[[str, int], bool]) -> None:
         """Set aside the logs that could not be opened and belong to no partition in the metadata."""
         self.unopened.set_aside_unless(exists)
-
-    def _end_of_missing(self, key: tuple[str, int], *, sole_copy: bool) -> int:
-        """A partition in the metadata has no folder at the start: the end offset that its log had reached."""
-        known = key in self._saved_ends
-        end_offset = self._saved_ends.pop(key, 0)
-        if end_offset and not sole_copy:
-            logger.error(
-                "%s-%d has no folder, and had one with records up to offset %d: it is made again, and gets "
-                "them from its leader",
-                *key,
-                end_offset,
-            )
-        elif end_offset:
-            logger.error(
-                "%s-%d has no folder, and had one with records up to offset %d: they are lost. It goes on "
-                "empty "
-                "at that offset. If the folder was moved away, stop the broker, remove the new one and "
-                "put it "
-                "back",
-                *key,
-                end_offset,
-            )
-        elif known and all(directory.was_clean for directory in self._directories):
-            # (Else it was never made: the broker stopped before its turn came.)
-            logger.warning("%s-%d had no folder, although the last stop was in order: it is made anew", *key)
-        return end_offset
-
-    def _emptiest(self) -> LogDirectory:
-        return min(self._usable(), key=lambda directory: (directory.full, directory.log_count))
 
     def prefer(self, topic: str, partition: int, directory: LogDirectory) -> None:
         """If this partition is made here, make it in this directory (KIP-113). Until the broker stops."""
@@ -719,47 +567,6 @@ class LogManager:
         """Remove these files (of segments that retention has taken out) after the delay."""
         self._removal.files(paths, delay_ms)
 
-    # -- forcing to disk ---------------------------------------------------------------------------
-
-    def sync(self, log: Log, done: Callable[[OSError | None], None] | None = None) -> None:
-        """Fsync the log in the background; `done(error or None)` is called on the loop."""
-        if log.offline:
-            if done is not None:
-                done(OSError(errno.EIO, "the log's directory is offline", log.directory))
-            return
-        if log in self._syncing:
-            if done is not None:
-                # A sync under way may have begun before the caller's records were written.
-                self.timers.call_later(1, lambda: self.sync(log, done))
-            return
-        try:
-            job = log.fsync_job()
-        except OSError as error:
-            if done is not None:
-                done(error)
-            return
-        if job is None:
-            if done is not None:
-                done(None)
-            return
-        self._syncing.add(log)
-
-        def finished(error: BaseException | None) -> None:
-            self._syncing.discard(log)
-            log.last_flush_ms = self.clock.now_ms()
-            failure = error if isinstance(error, OSError) or error is None else OSError(str(error))
-            if failure is None:
-                log.mark_flushed(job)
-            else:
-                self.storage_failed(log, failure)
-            if done is not None:
-                done(failure)
-
-        self.background.run(job.run, finished)
-
-    def _log_rolled(self, log: Log) -> None:
-        self.timers.call_later(0, lambda: self.sync(log))
-
     # -- trouble -----------------------------------------------------------------------------------
 
     def _log_failed(self, log: Log, error: OSError) -> None:
@@ -775,8 +582,7 @@ class LogManager:
         """A disk error of this directory: it may be offline from now on."""
         if not directory.report(error):
             return
-        if self.run_marks is not None:
-            self.run_marks.remove(each.path for each in self._directories)
+        self.directories.remove_marks()
         logs = [log for key, log in self._logs.items() if self._homes[key] is directory]
         for log in logs:
             log.go_offline()

@@ -254,7 +254,7 @@ class ReplicaManager:
         if not self.takes_part:
             state = state._replace(leader=NO_LEADER)
         if partition is not None and not partition.online and self._may_be_made_again(partition, state):
-            self._log_manager.withhold_no_more(topic.name, index)
+            self._log_manager.missing.withhold_no_more((topic.name, index))
             partition.close(ErrorCode.KAFKA_STORAGE_ERROR)
             del partitions[index]
             partition = None
@@ -293,7 +293,7 @@ class ReplicaManager:
         return (
             state.leader not in (NO_LEADER, self._node_id)
             and self._node_id in state.replicas
-            and self._log_manager.is_withheld(partition.topic, partition.index)
+            and self._log_manager.missing.is_withheld((partition.topic, partition.index))
         )
 
     def _open(self, topic: TopicState, index: int, settings: TopicSettings) -> Log | None:

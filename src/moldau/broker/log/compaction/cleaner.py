@@ -143,7 +143,7 @@ class Cleaner:
         if len(segments) == 1:
             return None
         if log.recovery_point < segments[-1].base_offset:
-            manager.sync(log)
+            manager.syncing.sync(log)
         if log.generation != self._generations.get(key, 0):
             # Cut, and perhaps grown again: how much of it is clean is unknown.
             manager.checkpoints.cleaned_offsets.pop(key, None)
@@ -368,7 +368,7 @@ class Cleaner:
                 manager.checkpoints.save_cleaned_offsets(manager.directory_of(log))
             self._finished(log)
 
-        manager.sync(log, synced)
+        manager.syncing.sync(log, synced)
 
     def _failed(self, log: Log, error: Exception) -> None:
         """Do not try the log again for a while."""

@@ -100,7 +100,7 @@ class Housekeeping:
 
         def work(log: Log) -> None:
             if log.flush_is_due(self._manager.clock.now_ms()):
-                self._manager.sync(log)
+                self._manager.syncing.sync(log)
 
         self._each(work)
 

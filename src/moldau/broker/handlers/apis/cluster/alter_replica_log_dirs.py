@@ -34,7 +34,7 @@ def alter_replica_log_dirs(
     results: dict[str, AlterReplicaLogDirTopicResult] = {}
     permitted = may_on_cluster(broker, context.session, Operation.ALTER)
     for asked in request.dirs:
-        directory = broker.log_manager.directory_at(asked.path)
+        directory = broker.log_manager.directories.at(asked.path)
         for topic in asked.topics:
             result = results.setdefault(topic.name, AlterReplicaLogDirTopicResult(topic_name=topic.name))
             for index in topic.partitions:

@@ -70,9 +70,10 @@ def _asks_for_the_quorum(topics: Sequence[TopicRequest]) -> bool:
 
 def _quorum(broker: Broker, image: Image) -> PartitionData:
     now_ms = broker.clock.now_ms()
+    directory = broker.log_manager.directories.at(_metadata_folder(broker))
     holder = ReplicaState(
         replica_id=image.controller_id,
-        replica_directory_id=broker.log_manager.directory_id(_metadata_folder(broker)),
+        replica_directory_id=bytes(16) if directory is None else directory.directory_id,
         log_end_offset=image.version,
         last_fetch_timestamp=now_ms,
         last_caught_up_timestamp=now_ms,
