@@ -1,0 +1,104 @@
+"""Numbers and texts as Java prints them: what Kafka's JSON and StringConverter write.
+
+1.0E7  9.9E-4  0.001  9999999.0     doubles: scientific outside of [10^-3, 10^7), as few digits as it takes
+1E-7   1.2E+3                       decimals: as Python's
+"\\u001F"  "\\uD83D\\uDE00"            JSON: capital hex; pairs of surrogates for what is beyond U+FFFF
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+_ESCAPES = {code: f"\\u{code:04X}" for code in range(0x20)} | {
+    0x08: "\\b",
+    0x09: "\\t",
+    0x0A: "\\n",
+    0x0C: "\\f",
+    0x0D: "\\r",
+    0x22: '\\"',
+    0x5C: "\\\\",
+}
+_UNUSUAL = '["\\\\\\x00-\\x1f]|[\\x{10000}-\\x{10FFFF}]'
+_PLAIN_MIN, _PLAIN_MAX = 1e-3, 1e7
+
+
+def double_text(value: float) -> str:
+    """Double.toString (of JDK 19 and newer, which are the shortest)."""
+    return _number_text(value, repr(value), lambda text: float(text) == value)
+
+
+def float_text(value: float) -> str:
+    """Float.toString of a value that is a float32."""
+    single = np.float32(value)
+    return _number_text(float(single), str(single), lambda text: bool(np.float32(text) == single))
+
+
+def _number_text(value: float, shortest: str, is_same: Any) -> str:
+    if not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    size = abs(value)
+    mantissa, _, exponent = shortest.partition("e")
+    sign, mantissa = ("-", mantissa[1:]) if mantissa.startswith("-") else ("", mantissa)
+    whole, _, fraction = mantissa.partition(".")
+    digits = (whole + fraction).lstrip("0").rstrip("0")
+    if not digits:
+        return f"{sign}0.0"
+    leading = len(whole + fraction) - len((whole + fraction).lstrip("0"))
+    power = int(exponent or 0) + len(whole) - 1 - leading
+    if len(digits) == 1:  # of two digits, those that are nearest
+        two = f"{size:.1e}"
+        digits = (two[0] + two[2]).rstrip("0") if is_same(sign + two) else digits
+        power = int(two.partition("e")[2]) if is_same(sign + two) else power
+    if _PLAIN_MIN <= size < _PLAIN_MAX:
+        if power < 0:
+            return f"{sign}0.{'0' * (-power - 1)}{digits}"
+        padded = digits.ljust(power + 1, "0")
+        return f"{sign}{padded[: power + 1]}.{padded[power + 1 :] or '0'}"
+    return f"{sign}{digits[0]}.{digits[1:] or '0'}E{power}"
+
+
+def number_texts(array: pa.Array, quote: str = '"') -> pa.Array:
+    """The texts of a column of floats; what is no number is put in quotes, as in JSON."""
+    single = pa.types.is_float32(array.type)
+    size = pc.abs(array)
+    plain = pc.or_(pc.and_(pc.greater_equal(size, _PLAIN_MIN), pc.less(size, _PLAIN_MAX)), pc.equal(size, 0))
+    texts = pc.cast(array, pa.string())
+    whole = pc.invert(pc.match_substring(texts, "."))
+    texts = pc.if_else(whole, pc.binary_join_element_wise(texts, ".0", ""), texts)
+    plain = pc.and_(pc.fill_null(plain, True), pc.invert(pc.match_substring(pc.fill_null(texts, ""), "e")))
+    if pc.all(plain, min_count=0).as_py():
+        return texts
+    made: list[str | None] = []
+    text_of = float_text if single else double_text
+    for value in array.filter(pc.invert(plain)).to_pylist():
+        text = text_of(value)
+        made.append(text if math.isfinite(value) else f"{quote}{text}{quote}")
+    return pc.replace_with_mask(texts, pc.invert(plain), pa.array(made, pa.string()))
+
+
+def json_text(value: str) -> str:
+    """A text in JSON, with its quotes, as Jackson writes it."""
+    made = value.translate(_ESCAPES)
+    if not made.isascii() and any(sign > "\uffff" for sign in made):
+        made = "".join(_pair(sign) if sign > "\uffff" else sign for sign in made)
+    return f'"{made}"'
+
+
+def _pair(sign: str) -> str:
+    code = ord(sign) - 0x10000
+    return f"\\u{0xD800 + (code >> 10):04X}\\u{0xDC00 + (code & 0x3FF):04X}"
+
+
+def json_texts(array: pa.Array) -> pa.Array:
+    """The same of a column of texts."""
+    quoted = pc.binary_join_element_wise('"', array, '"', "")
+    unusual = pc.fill_null(pc.match_substring_regex(array, _UNUSUAL), False)
+    if not pc.any(unusual, min_count=0).as_py():
+        return quoted
+    made = [json_text(value) for value in array.filter(unusual).to_pylist()]
+    return pc.replace_with_mask(quoted, unusual, pa.array(made, pa.string()))
