@@ -161,7 +161,8 @@ class JsonConverter(Converter):
         array, wrong = column_from_json(schema, [value], lambda _: exactly, self._defaults)
         if value is None and not schema.optional:
             wrong[0] = f"Invalid null value for required {schema.type.name} field"
-        runs.refuse({row: each for each in wrong.values()})  # noqa: B035: it has one row
+        if wrong:
+            runs.refuse({row: wrong[0]})
         runs.add([row], Column(schema, array))
 
     def _schema(self, node: Any) -> Schema | None:
