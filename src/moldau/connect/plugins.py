@@ -56,6 +56,20 @@ PLUGINS: list[Plugin] = [
         "connect-http",
     ),
     Plugin(
+        Kind.SOURCE,
+        "MqttSource",
+        "moldau.connect.connectors.mqtt.source:MqttSource",
+        ("io.confluent.connect.mqtt.MqttSourceConnector",),
+        "connect-mqtt",
+    ),
+    Plugin(
+        Kind.SINK,
+        "MqttSink",
+        "moldau.connect.connectors.mqtt.sink:MqttSink",
+        ("io.confluent.connect.mqtt.MqttSinkConnector",),
+        "connect-mqtt",
+    ),
+    Plugin(
         Kind.SINK,
         "OpenSearch",
         "moldau.connect.connectors.opensearch.sink:OpenSearchSink",
