@@ -93,3 +93,33 @@ PLUGINS: list[Plugin] = [
     ),
 ]
 """Every plugin that comes with Moldau, a row each, sorted by kind and name."""
+
+_KAFKA = "org.apache.kafka.connect."
+_SINGLE = ("Boolean", "ByteArray", "Double", "Float", "Integer", "Long", "Short")
+_CONVERTERS = {
+    "JsonConverter": (f"{_KAFKA}json.JsonConverter", "json.converter"),
+    "StringConverter": (f"{_KAFKA}storage.StringConverter", "primitive"),
+    **{f"{each}Converter": (f"{_KAFKA}converters.{each}Converter", "primitive") for each in _SINGLE},
+}
+"""Name: Kafka's class, our module."""
+PLUGINS += [
+    Plugin(Kind.CONVERTER, name, f"moldau.connect.converters.{module}:{name}", (other,))
+    for name, (other, module) in _CONVERTERS.items()
+]
+PLUGINS += [
+    Plugin(
+        Kind.HEADER_CONVERTER,
+        name,
+        f"moldau.connect.converters.headers:{name.removesuffix('Converter')}HeaderConverter",
+        (other,),
+    )
+    for name, (other, _) in _CONVERTERS.items()
+]
+PLUGINS.append(
+    Plugin(
+        Kind.HEADER_CONVERTER,
+        "SimpleHeaderConverter",
+        "moldau.connect.converters.simple_header:SimpleHeaderConverter",
+        (f"{_KAFKA}storage.SimpleHeaderConverter",),
+    )
+)

@@ -224,9 +224,77 @@ _NUMBERS = (
 )  # fmt: skip
 
 
+CONVERTERS = "org.apache.kafka.connect.converters."
+STRING_CONVERTER = "org.apache.kafka.connect.storage.StringConverter"
+SIMPLE_HEADER = "org.apache.kafka.connect.storage.SimpleHeaderConverter"
+BYTES_OF = {
+    "Boolean": [b"\x00", b"\x01", b"\x02", b"", b"\0\0"],
+    "Short": [b"\x01\x02", b"\xff\xfe", b"\1"],
+    "Integer": [b"\0\0\0\1", b"\1"],
+    "Long": [b"\xff" * 7 + b"\1", b""],
+    "Float": [b"\x3f\x80\0\0", b"1"],
+    "Double": [b"\x3f\xf0" + b"\0" * 6, b"1"],
+    "ByteArray": [b"x", b""],
+}
+VALUES_OF: list[tuple[str, Any]] = [
+    ("boolean", True), ("int16", 258), ("int32", 1), ("int64", -5), ("float", 1.5), ("double", 1.5),
+    ("string", "x"),
+    ("bytes", "AAE="),
+]  # fmt: skip
+HEADER_TEXTS = [
+    "", "NULL", "true", "false", "True", "abc", "1", "127", "128", "-129", "32768", "2147483648",
+    "9223372036854775808",
+    "1.5", "0.1", "1e10", "1.0", "NaN", "Infinity", "2020-01-02", "2020-01-02T03:04:05.678Z", "03:04:05.678Z",
+    "2020-01-02T03:04:05Z", "[1,2]", "[1,2", '{"a":1}', "{1:2}", '"x"', '"a\\"b"', "a b", "  x ", "1 2",
+    "[1, 2.5]", "[[1],[2]]", "[true,false]", "a,b", "a:b", "12abc", "-", "[1,70000]", '{"a":{"b":1}}',
+    "\u00e9", ", ",
+    "[a,b]", "{a:b}", "0x10", "1f", "1L", "+1", "01", "1.", "\t1", "truex", '["a","b,c"]',
+]  # fmt: skip
+
+
+def primitive_questions() -> list[Question]:
+    """Of the converters of single values."""
+    made: list[Question] = []
+    for name, payloads in BYTES_OF.items():
+        kind = f"{CONVERTERS}{name}Converter"
+        for payload in (*payloads, None):
+            made.append({"op": "read", "type": kind, "config": {}, "payload": encoded(payload)})
+        for type_, value in VALUES_OF:
+            data = {"schema": {"type": type_, "optional": False}, "payload": value}
+            made.append({"op": "write", "type": kind, "config": {}, "data": data})
+    for payload in (b"x", b"", None, b"\xff\xfea", b"\xe2\x82", "\u00e9"):
+        made.append({"op": "read", "type": STRING_CONVERTER, "config": {}, "payload": encoded(payload)})
+    latin = {"converter.encoding": "ISO-8859-1"}
+    made.append({"op": "read", "type": STRING_CONVERTER, "config": latin, "payload": encoded(b"\xe9")})
+    plain = {
+        key: value
+        for key, value in FULL.items()
+        if key in ("i", "f", "d", "s", "dec", "arr", "m", "ts", "st")
+    }
+    for data in (
+        {"schema": EVERYTHING, "payload": plain},
+        {"schema": None, "payload": {"a": [1, 2.5, None, True], "b": {"c": "x"}}},
+        {"schema": {"type": "boolean"}, "payload": True},
+        {"schema": {"type": "double"}, "payload": 1e10},
+        {"schema": {"type": "float"}, "payload": 0.1},
+        {"schema": {"type": "int64"}, "payload": 5},
+        None,
+    ):
+        made.append({"op": "write", "type": STRING_CONVERTER, "config": {}, "data": data})
+    return made
+
+
+def header_questions() -> list[Question]:
+    """Of SimpleHeaderConverter."""
+    return [
+        {"op": "header", "type": SIMPLE_HEADER, "config": {}, "payload": encoded(each)}
+        for each in HEADER_TEXTS
+    ]
+
+
 def all_questions() -> dict[str, list[Question]]:
     """By the part that they are about."""
-    return {"json": json_questions()}
+    return {"json": json_questions(), "primitive": primitive_questions(), "header": header_questions()}
 
 
 def answers(part: str) -> list[tuple[Question, Question]]:

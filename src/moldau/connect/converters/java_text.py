@@ -7,12 +7,19 @@
 
 from __future__ import annotations
 
+import base64
+import datetime
 import math
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+
+from moldau.connect.arrow_types import logical_name
+from moldau.connect.batch import Column
+from moldau.connect.schema import Schema, Type
+from moldau.connect.values import python_values
 
 _ESCAPES = {code: f"\\u{code:04X}" for code in range(0x20)} | {
     0x08: "\\b",
@@ -102,3 +109,53 @@ def json_texts(array: pa.Array) -> pa.Array:
         return quoted
     made = [json_text(value) for value in array.filter(unusual).to_pylist()]
     return pc.replace_with_mask(quoted, unusual, pa.array(made, pa.string()))
+
+
+def java_texts(column: Column) -> pa.Array:
+    """What toString of each value gives; null where it is null."""
+    schema, values = column.schema, column.values
+    if schema is not None and not isinstance(values, list) and logical_name(schema) is None:
+        if schema.type is Type.STRING:
+            return values
+        if schema.type in (Type.FLOAT32, Type.FLOAT64):
+            return number_texts(values, quote="")
+        if schema.type in (Type.BOOLEAN, Type.INT8, Type.INT16, Type.INT32, Type.INT64):
+            return pc.cast(values, pa.string())
+    made = [None if each is None else java_string(schema, each) for each in python_values(column)]
+    return pa.array(made, pa.string())
+
+
+def java_string(schema: Schema | None, value: Any) -> str:
+    """toString of a value. Dates are in UTC; bytes, which Java shows no contents of, are Base64."""
+    if value is None or isinstance(value, bool):
+        return "null" if value is None else "true" if value else "false"
+    if isinstance(value, str):
+        return value
+    if isinstance(value, float):
+        return float_text(value) if schema is not None and schema.type is Type.FLOAT32 else double_text(value)
+    if isinstance(value, (bytes, bytearray)):
+        return base64.b64encode(value).decode("ascii")
+    if isinstance(value, dict):
+        return _map_string(schema, value)
+    if isinstance(value, (list, tuple)):
+        items = None if schema is None else schema.items
+        return f"[{', '.join(java_string(items, each) for each in value)}]"
+    if isinstance(value, (datetime.date, datetime.time)):
+        return _date_string(value)
+    return str(value)
+
+
+def _map_string(schema: Schema | None, value: dict[Any, Any]) -> str:
+    if schema is not None and schema.type is Type.STRUCT:
+        fields = [(each.name, each.schema) for each in schema.fields if value.get(each.name) is not None]
+        return f"Struct{{{','.join(f'{name}={java_string(kind, value[name])}' for name, kind in fields)}}}"
+    keys, items = (None, None) if schema is None else (schema.keys, schema.items)
+    return f"{{{', '.join(f'{java_string(keys, k)}={java_string(items, v)}' for k, v in value.items())}}}"
+
+
+def _date_string(value: datetime.date | datetime.time) -> str:
+    if isinstance(value, datetime.time):
+        value = datetime.datetime.combine(datetime.date(1970, 1, 1), value)
+    elif not isinstance(value, datetime.datetime):
+        value = datetime.datetime.combine(value, datetime.time())
+    return value.strftime("%a %b %d %H:%M:%S UTC %Y")
