@@ -73,7 +73,7 @@ async def inline(blocking):
 async def open_controller(files: SimulatedFiles) -> Controller:
     store = EmbeddedStore("/data", 600, files=files, lock=lambda folder: NoLock(), offload=inline)
     controller = Controller(1, store, MetadataView(), from_texts({}), random.Random(7))
-    await controller.open()
+    await controller.this_broker.open()
     return controller
 
 
@@ -113,7 +113,7 @@ def test_the_image_is_what_the_store_replays(requests):
         files = SimulatedFiles(1)
         files.make_directory("/data")
         controller = await open_controller(files)
-        await controller.register({"PLAINTEXT": ("127.0.0.1", 9092)})
+        await controller.this_broker.register({"PLAINTEXT": ("127.0.0.1", 9092)})
         given_ids: set[int] = set()
         for kind, what in requests:
             before = controller.view.image.next_producer_id
@@ -137,14 +137,14 @@ def test_requests_run_on_the_machines_own_files_too():
             controller = Controller(
                 1, EmbeddedStore(folder), MetadataView(), from_texts({}), random.Random(7)
             )
-            await controller.open()
-            await controller.register({"PLAINTEXT": ("127.0.0.1", 9092)})
+            await controller.this_broker.open()
+            await controller.this_broker.register({"PLAINTEXT": ("127.0.0.1", 9092)})
             await asyncio.gather(*(controller.create_topics([NewTopic(f"t{n}")]) for n in range(10)))
             last = controller.view.image
-            await controller.close()
+            await controller.this_broker.close()
             again = Controller(1, EmbeddedStore(folder), MetadataView(), from_texts({}), random.Random(7))
-            await again.open()
+            await again.this_broker.open()
             assert again.view.image == last
-            await again.close()
+            await again.this_broker.close()
 
         asyncio.run(scenario())

@@ -252,12 +252,14 @@ class Node:
             host.timers,
             host.clock,
             policies,
+            in_cluster=self.in_cluster,
         )
-        self.controller.in_cluster = self.in_cluster
-        self._stops.append(("metadata", self.controller.close))
+        self._stops.append(("metadata", self.controller.this_broker.close))
         folder = broker.metadata_log_dir or broker.data_directories[0]
         first = read_first_changes(host.files, folder)
-        made = await self.controller.open(stored_cluster_id(host.files, broker.data_directories), first)
+        made = await self.controller.this_broker.open(
+            stored_cluster_id(host.files, broker.data_directories), first
+        )
         remove_first_changes(host.files, folder, used=made)
         self._settings = effective_broker_settings(self.metadata.image, broker, self.node_id)
         if self.in_cluster:
@@ -299,7 +301,7 @@ class Node:
         if self._loading is not None:
             # A start that was called off: the thread goes on, and holds the folders until it is done.
             await asyncio.wait([self._loading])
-        self.logs.close(clean=self._clean, broker_epoch=self.controller.complete_since)
+        self.logs.close(clean=self._clean, broker_epoch=self.controller.this_broker.presence.complete_since)
 
     def _mark_runs(self) -> None:
         """The next start must tell what an unclean stop has taken, if others rely on the logs here."""
@@ -311,7 +313,7 @@ class Node:
                 self.host.workers, lambda: self.logs.directories.mark_running(complete_since)
             )
 
-        self.controller.call_when_registered(registered)
+        self.controller.this_broker.call_when_registered(registered)
 
     async def _open_logs(self) -> None:
         self._stops.append(("logs", self._close_logs))
@@ -335,11 +337,11 @@ class Node:
         """Adopt topics found in the log directories of a new cluster: of Kafka's, or after the metadata was
         lost.
         """
-        if self.controller.cluster_is_new and len(self.logs):
+        if self.controller.this_broker.cluster_is_new and len(self.logs):
             from moldau.broker.replication.adoption import found_topics, next_producer_id
 
             found = found_topics(self.logs, self.host.random)
-            await self.controller.adopt_topics(found, next_producer_id(self.logs))
+            await self.controller.this_broker.adopt_topics(found, next_producer_id(self.logs))
 
     def _build_peers(self) -> None:
         """Requests to other brokers, but for fetches, which have connections of their own."""
@@ -374,7 +376,9 @@ class Node:
         await self._wait_for_node_id()
         found = await self.slow_lane.slices().run(find_losses(self.metadata.image, self.node_id, self.logs))
         self.logs.missing.withhold(sorted(found.withheld))
-        await self._until_written(lambda: self.controller.replicas_lost(found.lost, found.offline))
+        await self._until_written(
+            lambda: self.controller.this_broker.replicas_lost(found.lost, found.offline)
+        )
 
     async def _until_written(self, write: Callable[[], Awaitable[None]]) -> None:
         """Make a change that may be made twice, again when the answer of the store is lost; for as long as a
@@ -445,7 +449,7 @@ class Node:
         self._stops.append(("in-sync changes", in_sync_changes.stop))
         self._stops.append(("partitions", self._close_partitions))
         self.logs.on_offline = self._directory_failed
-        self.replicas.on_made_again = self.controller.replica_made_again
+        self.replicas.on_made_again = self.controller.this_broker.replica_made_again
         self.replicas.takes_part = False  # before it is registered
         self.replicas.apply(EMPTY_IMAGE, self.metadata.image, ())
         self.replicas.serve(self.slow_lane)
@@ -478,7 +482,7 @@ class Node:
             limits=limits,
             pause_ms_max=lambda: self._settings.replica_fetch_backoff_ms,
             timeout_ms=lambda: self._settings.replica_socket_timeout_ms,
-            broker_epoch=lambda: self.controller.broker_epoch,
+            broker_epoch=lambda: self.controller.this_broker.broker_epoch,
             counts=FetchCounts(),
             quota=self.replicas.follower_quota,
             save_log_start=self._save_log_start,
@@ -493,7 +497,7 @@ class Node:
     def _directory_failed(self, directory: LogDirectory, logs: Sequence[Log]) -> None:
         """Its partitions answer KAFKA_STORAGE_ERROR here, and get other leaders."""
         self.replicas.close_offline()
-        self.controller.replicas_offline([(each.topic, each.partition) for each in logs])
+        self.controller.this_broker.replicas_offline([(each.topic, each.partition) for each in logs])
 
     def _log_end(self, topic: str, topic_id: bytes, index: int) -> tuple[int, int] | None:
         """The leader epoch of the last record here and the log end offset; None: there is no log to read."""
@@ -639,7 +643,7 @@ class Node:
             self._follow_quotas(old, new, changes)
         self.peers.follow(new)
         self.fetcher.follow(new)
-        self.controller.log_ends.heard(new, changes)
+        self.controller.this_broker.log_ends.heard(new, changes)
         self.coordinators.resign(new)  # at once; what they have begun to lead waits for its partition
         for part in self._elsewhere:
             part.follow(new)
@@ -704,12 +708,12 @@ class Node:
         self._follow_quotas(EMPTY_IMAGE, self.metadata.image, ())
         self._stops.append(("listeners", self._close_listeners))
         found_at = endpoints(self.listeners.all, self.static.broker, host.network.name)
-        await self.controller.register(
+        await self.controller.this_broker.register(
             found_at, settings.broker_rack, self.logs.directories.complete_epochs, self.logs.directories.ids
         )
         self.fetcher.begin()
         if self.in_cluster:
-            self.controller.log_ends.begin(self._log_end)
+            self.controller.this_broker.log_ends.begin(self._log_end)
         await self.listeners.serve(settings, Dispatch(self.broker, self.logins))
         if settings.moldau_health_round_trip_interval_ms:
             self._begin_round_trips(settings.moldau_health_round_trip_interval_ms)
@@ -845,7 +849,7 @@ class Node:
             self._enter("SHUTTING_DOWN")
             self._clean = clean
             if clean:
-                await self.controller.shut_down()
+                await self.controller.this_broker.shut_down()
         else:
             self._clean = False
         while self._stops:

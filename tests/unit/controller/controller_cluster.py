@@ -26,21 +26,27 @@ class Cluster:
         self.brokers = {}
         self.stores = {}
 
-    async def begin(self, node_id):
+    async def begin(self, node_id, *, in_cluster=False):
         """A broker whose controller is open, and has not registered yet."""
         static = from_texts({"node.id": str(node_id), "min.insync.replicas": "2"})
         store = self.ensemble.store()
         controller = Controller(
-            node_id, store, MetadataView(), static, random.Random(node_id), timers=self.timers
+            node_id,
+            store,
+            MetadataView(),
+            static,
+            random.Random(node_id),
+            timers=self.timers,
+            in_cluster=in_cluster,
         )
-        await controller.open()
+        await controller.this_broker.open()
         self.stores[node_id], self.brokers[node_id] = store, controller
         return controller
 
     async def start(self, *node_ids, previous=-1):
         for node_id in node_ids:
             controller = await self.begin(node_id)
-            await controller.register({"P": ("host", 9090 + node_id)}, None, [previous])
+            await controller.this_broker.register({"P": ("host", 9090 + node_id)}, None, [previous])
         await self.settle()
         return [self.brokers[node_id] for node_id in node_ids]
 
@@ -52,7 +58,7 @@ class Cluster:
     async def vanish(self, node_id):
         """A process is gone; the ensemble does not know it yet."""
         store, controller = self.stores.pop(node_id), self.brokers.pop(node_id)
-        await controller._presence.close()
+        await controller.this_broker.presence.close()
         store._deliver = None
         self.ensemble.disconnect(store)
 
@@ -92,7 +98,9 @@ class Cluster:
         state = self.image.topics[name].partitions[0]
         leader = self.brokers[state.leader]
         asked = AlterPartition(name, 0, state.leader_epoch, state.partition_epoch, isr)
-        ((_, outcome, _),) = await leader.alter_partitions(state.leader, leader.broker_epoch, [asked])
+        ((_, outcome, _),) = await leader.alter_partitions(
+            state.leader, leader.this_broker.broker_epoch, [asked]
+        )
         assert outcome.error_code is ErrorCode.NONE
         await self.settle()
 
@@ -106,7 +114,7 @@ async def cluster_of(count):
         yield cluster
     finally:
         for controller in cluster.brokers.values():
-            await controller.close()
+            await controller.this_broker.close()
 
 
 def run(scenario, count=3):

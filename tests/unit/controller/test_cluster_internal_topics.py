@@ -39,7 +39,7 @@ def test_with_too_few_brokers_it_is_said_why_and_made_when_there_are_enough(
                 assert sorted(state.replicas) == [1, 2, 3]
         finally:
             for controller in cluster.brokers.values():
-                await controller.close()
+                await controller.this_broker.close()
 
     with caplog.at_level(logging.ERROR):
         asyncio.run(scene())
@@ -55,7 +55,7 @@ def test_a_single_broker_makes_it_with_one_replica(topic: str) -> None:
             assert not result.outcome.error_code
             assert {state.replicas for state in cluster.image.topics[topic].partitions} == {(1,)}
         finally:
-            await only.close()
+            await only.this_broker.close()
 
     asyncio.run(scene())
 
@@ -82,7 +82,7 @@ def test_no_two_brokers_give_the_same_producer_id() -> None:
             assert not set.intersection(*map(set, blocks))
         finally:
             for broker in brokers:
-                await broker.close()
+                await broker.this_broker.close()
 
     asyncio.run(scene())
 
@@ -108,6 +108,6 @@ def test_a_broker_can_find_out_what_was_decided_while_it_stood_still() -> None:
             assert not await first.confirm(), "its session is over"
         finally:
             for controller in cluster.brokers.values():
-                await controller.close()
+                await controller.this_broker.close()
 
     asyncio.run(scene())

@@ -117,20 +117,20 @@ def test_it_hands_over_and_is_elected_no_more():
         await cluster.topic("a", (1, 2, 3))
         await cluster.topic("b", (2, 1))
         leaving = cluster.brokers[1]
-        await leaving.shut_down()
+        await leaving.this_broker.shut_down()
         await cluster.settle()
         assert cluster.partition("a") == (2, (2, 3), ())
         assert cluster.partition("b") == (2, (2,), (1,))
         state = cluster.image.topics["a"].partitions[0]
         asked = AlterPartition("a", 0, state.leader_epoch, state.partition_epoch, (2, 3, 1))
         leader = cluster.brokers[2]
-        ((_, outcome, _),) = await leader.alter_partitions(2, leader.broker_epoch, [asked])
+        ((_, outcome, _),) = await leader.alter_partitions(2, leader.this_broker.broker_epoch, [asked])
         assert outcome.error_code is ErrorCode.INELIGIBLE_REPLICA
         cluster.ensemble.expire(cluster.stores[2])
         await cluster.settle()
         assert cluster.partition("a")[0] in (2, 3)
         del cluster.brokers[1]
-        await leaving.close()
+        await leaving.this_broker.close()
         await cluster.settle()
         assert cluster.image.brokers[1].fenced
         await cluster.start(1)
@@ -145,14 +145,14 @@ def test_it_waits_for_a_replica_that_catches_up():
         state = cluster.image.topics["a"].partitions[0]
         broker = cluster.brokers[1]
         alone = AlterPartition("a", 0, state.leader_epoch, state.partition_epoch, (1,))
-        await broker.alter_partitions(1, broker.broker_epoch, [alone])
-        leaving = asyncio.ensure_future(broker.shut_down())
+        await broker.alter_partitions(1, broker.this_broker.broker_epoch, [alone])
+        leaving = asyncio.ensure_future(broker.this_broker.shut_down())
         await cluster.wait_ms(1_000)
         assert not leaving.done()
         state = cluster.image.topics["a"].partitions[0]
         assert state.leader == 1
         both = AlterPartition("a", 0, state.leader_epoch, state.partition_epoch, (1, 2))
-        await broker.alter_partitions(1, broker.broker_epoch, [both])
+        await broker.alter_partitions(1, broker.this_broker.broker_epoch, [both])
         await cluster.settle()
         assert leaving.done()
         assert cluster.partition("a") == (2, (2,), (1,))
@@ -167,10 +167,10 @@ def test_it_does_not_wait_for_ever_and_says_so(caplog, store_is_away):
         state = cluster.image.topics["a"].partitions[0]
         broker = cluster.brokers[1]
         alone = AlterPartition("a", 0, state.leader_epoch, state.partition_epoch, (1,))
-        await broker.alter_partitions(1, broker.broker_epoch, [alone])
+        await broker.alter_partitions(1, broker.this_broker.broker_epoch, [alone])
         if store_is_away:
             cluster.ensemble.disconnect(cluster.stores[1])
-        leaving = asyncio.ensure_future(broker.shut_down())
+        leaving = asyncio.ensure_future(broker.this_broker.shut_down())
         await cluster.settle()
         await cluster.wait_ms(14_999)
         assert not leaving.done()
@@ -187,7 +187,7 @@ def test_it_does_not_wait_for_ever_and_says_so(caplog, store_is_away):
 def test_all_stop_at_once():
     async def scenario(cluster):
         await cluster.topic("a", (1, 2, 3))
-        await asyncio.gather(*(broker.shut_down() for broker in cluster.brokers.values()))
+        await asyncio.gather(*(broker.this_broker.shut_down() for broker in cluster.brokers.values()))
         await cluster.settle()
         assert all(broker.shutting_down for broker in cluster.image.brokers.values())
         assert cluster.partition("a")[0] == 3, "the last one leads to the end"
@@ -198,7 +198,7 @@ def test_all_stop_at_once():
 def test_a_broker_alone_writes_nothing():
     async def scenario(cluster):
         version = cluster.image.version
-        await cluster.brokers[1].shut_down()
+        await cluster.brokers[1].this_broker.shut_down()
         assert cluster.image.version == version
 
     run(scenario, count=1)

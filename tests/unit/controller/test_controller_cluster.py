@@ -24,7 +24,7 @@ def test_the_first_broker_is_the_controller_and_all_know_the_same():
         assert (image.controller_id, image.controller_epoch) == (1, 1)
         assert sorted(image.brokers) == [1, 2, 3]
         assert all(not broker.fenced for broker in image.brokers.values())
-        epochs = {node_id: each.broker_epoch for node_id, each in cluster.brokers.items()}
+        epochs = {node_id: each.this_broker.broker_epoch for node_id, each in cluster.brokers.items()}
         assert {n: broker.broker_epoch for n, broker in image.brokers.items()} == epochs
 
     run(scenario)
@@ -50,7 +50,7 @@ def test_a_broker_that_crashes_is_fenced_and_its_partitions_get_other_leaders():
         (again,) = await cluster.start(3)
         assert not cluster.image.brokers[3].fenced
         assert cluster.partition() == (1, (1, 2), ()), "its log must catch up before it is in sync"
-        assert again.broker_epoch == cluster.image.brokers[3].broker_epoch
+        assert again.this_broker.broker_epoch == cluster.image.brokers[3].broker_epoch
 
     run(scenario)
 
@@ -70,7 +70,7 @@ def test_when_the_controller_crashes_another_takes_the_seat_and_fences_it():
 
 def test_a_broker_that_stops_in_order_is_fenced_at_once():
     async def scenario(cluster):
-        await cluster.brokers.pop(1).close()
+        await cluster.brokers.pop(1).this_broker.close()
         await cluster.settle()
         assert cluster.image.brokers[1].fenced
         assert cluster.image.controller_id in (2, 3)
@@ -82,7 +82,7 @@ def test_a_broker_that_stops_in_order_is_fenced_at_once():
 def test_only_a_clean_stop_keeps_a_broker_eligible(clean):
     async def scenario(cluster):
         await cluster.topic(replicas=(1, 2))
-        epoch = cluster.brokers[1].broker_epoch
+        epoch = cluster.brokers[1].this_broker.broker_epoch
         await cluster.crash(2)
         assert cluster.partition() == (1, (1,), (2,))
         await cluster.crash(1)
@@ -102,7 +102,7 @@ def test_a_broker_whose_session_ended_registers_again_by_itself(node_id):
         await cluster.settle()
         image = cluster.image
         assert image.brokers[node_id].broker_epoch > before.brokers[node_id].broker_epoch
-        assert image.brokers[node_id].broker_epoch == cluster.brokers[node_id].broker_epoch
+        assert image.brokers[node_id].broker_epoch == cluster.brokers[node_id].this_broker.broker_epoch
         assert not image.brokers[node_id].fenced
         assert cluster.partition()[0] in (node_id, 3)
         assert image.controller_epoch == before.controller_epoch + (node_id == 1)
@@ -118,7 +118,7 @@ def test_a_controller_that_was_cut_off_is_replaced_and_comes_back_as_a_broker():
         await cluster.wait_ms(SESSION_TIMEOUT_MS)
         assert cluster.image.controller_id in (2, 3)
         assert cluster.partition() == (2, (2, 3), ())
-        assert cluster.brokers[1]._presence.controller_epoch is None
+        assert cluster.brokers[1].this_broker.presence.controller_epoch is None
         assert cluster.brokers[1].view.image.controller_id == 1, "it has not heard of it yet"
         cluster.ensemble.reconnect(cluster.stores[1])
         await cluster.settle()
@@ -152,20 +152,20 @@ def test_a_broker_that_was_away_goes_on_from_a_snapshot():
 def test_a_deposed_controller_decides_nothing_more():
     async def scenario(cluster):
         await cluster.topic(replicas=(3, 1, 2))
-        deposed = cluster.brokers[1]._presence
+        deposed = cluster.brokers[1].this_broker.presence
         held = deposed.controller_epoch
         cluster.ensemble.elect = lambda session: None  # nobody takes the seat for now
         cluster.ensemble.expire(cluster.stores[1])
         await cluster.settle()
         version = cluster.image.version
         deposed.controller_epoch = held  # as if it had not noticed
-        await cluster.brokers.pop(3).close()
+        await cluster.brokers.pop(3).this_broker.close()
         await cluster.settle()
         assert cluster.image.version == version, "what it decided was refused"
         assert deposed.controller_epoch is None
         del cluster.ensemble.elect
-        cluster.brokers[2]._presence._seat_sought = True
-        cluster.brokers[2]._presence._wake()
+        cluster.brokers[2].this_broker.presence._seat_sought = True
+        cluster.brokers[2].this_broker.presence._wake()
         await cluster.settle()
         assert cluster.image.controller_id == 2
         assert cluster.partition() == (1, (1, 2), ())
@@ -177,7 +177,7 @@ def test_after_a_crash_a_broker_waits_until_its_last_session_has_ended(caplog):
     async def scenario(cluster):
         await cluster.vanish(3)
         again = await cluster.begin(3)
-        joining = asyncio.ensure_future(again.register({"P": ("host", 1)}))
+        joining = asyncio.ensure_future(again.this_broker.register({"P": ("host", 1)}))
         await cluster.wait_ms(SESSION_TIMEOUT_MS - 1)
         assert not joining.done()
         told = [record.getMessage() for record in caplog.records if "waiting" in record.getMessage()]
@@ -197,8 +197,8 @@ def test_a_broker_that_is_refused_does_not_start():
 
         cluster.stores[4].register_broker = refuse
         with pytest.raises(MetadataStoreError, match="not in this cluster"):
-            await broker.register({})
-        await broker.close()
+            await broker.this_broker.register({})
+        await broker.this_broker.close()
         del cluster.brokers[4]
 
     run(scenario)
@@ -216,7 +216,7 @@ def test_what_the_controller_cannot_write_down_is_tried_again():
             return await append(*arguments, **named)
 
         store.append_if = failing
-        await cluster.brokers.pop(3).close()
+        await cluster.brokers.pop(3).this_broker.close()
         await cluster.settle()
         assert cluster.partition()[0] == 3
         await cluster.wait_ms(_RETRY_DELAY_MS)
@@ -256,7 +256,7 @@ def test_a_request_waits_while_the_store_is_away_and_says_so_when_it_ends():
         cluster.ensemble.disconnect(store)
         waiting = asyncio.ensure_future(broker.create_topics([NewTopic("b")]))
         await cluster.settle()
-        await cluster.brokers.pop(2).close()
+        await cluster.brokers.pop(2).this_broker.close()
         (result,) = await waiting
         assert result.outcome.error_code is ErrorCode.NOT_CONTROLLER
         assert "try again" in result.outcome.message
@@ -286,7 +286,7 @@ def test_two_in_sync_changes_race_and_one_is_told_that_it_lost():
 
     async def scenario(cluster):
         await cluster.topic(replicas=(3, 1, 2))
-        deposed, epoch = cluster.brokers[3], cluster.brokers[3].broker_epoch
+        deposed, epoch = cluster.brokers[3], cluster.brokers[3].this_broker.broker_epoch
         asked = AlterPartition("a", 0, 0, 0, (3, 1), (epoch, -1))
         racing = [deposed.alter_partitions(3, epoch, [asked]) for _ in range(2)]
         codes = sorted(outcome.error_code for ((_, outcome, _),) in await asyncio.gather(*racing))
@@ -314,12 +314,11 @@ def test_two_in_sync_changes_race_and_one_is_told_that_it_lost():
 @pytest.mark.parametrize(("count", "level"), [(1, LEVEL_MAX), (2, 1)])
 def test_a_broker_alone_raises_the_level_of_what_it_brought_along(count, level):
     async def scenario(cluster):
-        first = await cluster.begin(1)
-        first.in_cluster = True
+        first = await cluster.begin(1, in_cluster=True)
         await first._loop.decide(lambda image: Decision([FeatureLevelChanged(1)], None))
         if count == 2:
             await cluster.start(2)
-        await first.register({"P": ("host", 9091)})
+        await first.this_broker.register({"P": ("host", 9091)})
         await cluster.settle()
         assert cluster.image.level == level
         assert cluster.image.brokers[1].levels == ((1, LEVEL_MAX) if level == LEVEL_MAX else (1, 1))
@@ -342,7 +341,9 @@ def test_a_newer_cluster_is_not_joined_and_the_sentence_says_why():
 def test_two_brokers_with_one_id_and_one_gives_up():
     async def scenario(cluster):
         second = await cluster.begin(1)
-        joining = asyncio.ensure_future(second.register({"P": ("elsewhere", 1)}, directories=["other"]))
+        joining = asyncio.ensure_future(
+            second.this_broker.register({"P": ("elsewhere", 1)}, directories=["other"])
+        )
         await cluster.settle()
         await cluster.wait_ms(59_999)
         assert not joining.done()
@@ -351,7 +352,7 @@ def test_two_brokers_with_one_id_and_one_gives_up():
             MetadataStoreError, match=r"node\.id=1 is registered already; give each broker its own"
         ):
             await joining
-        await second.close()
+        await second.this_broker.close()
         assert cluster.image.brokers[1].endpoints == {"P": ("host", 9091)}
         cluster.brokers[1], cluster.stores[1] = cluster.brokers[2], cluster.stores[2]
 
@@ -361,15 +362,15 @@ def test_two_brokers_with_one_id_and_one_gives_up():
 def test_a_broker_that_was_killed_takes_its_own_place():
     async def scenario(cluster):
         await cluster.topic(replicas=(1, 2, 3))
-        await cluster.brokers.pop(1).close()
+        await cluster.brokers.pop(1).this_broker.close()
         again = await cluster.begin(1)
-        await again.register({"P": ("host", 9091)}, directories=["disk"])
+        await again.this_broker.register({"P": ("host", 9091)}, directories=["disk"])
         await cluster.settle()
         await cluster.in_sync("a", (2, 3, 1))
-        epoch = again.broker_epoch
+        epoch = again.this_broker.broker_epoch
         await cluster.vanish(1)
         again = await cluster.begin(1)
-        assert await again.register({"P": ("host", 9091)}, directories=["disk"]) > epoch
+        assert await again.this_broker.register({"P": ("host", 9091)}, directories=["disk"]) > epoch
         await cluster.settle()
         assert cluster.partition() == (2, (2, 3), ()), "its log must catch up before it is in sync"
 

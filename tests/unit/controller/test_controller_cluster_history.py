@@ -60,13 +60,13 @@ class History:
     @staticmethod
     async def join(broker, node, previous):
         """As a node does: registered, and then telling where its logs end, where that is asked for."""
-        broker.view.subscribe(lambda old, new, changes: broker.log_ends.heard(new, changes))
-        await broker.register({"P": ("host", node)}, None, [previous])
-        broker.log_ends.begin(lambda topic, topic_id, index: (0, node))
+        broker.view.subscribe(lambda old, new, changes: broker.this_broker.log_ends.heard(new, changes))
+        await broker.this_broker.register({"P": ("host", node)}, None, [previous])
+        broker.this_broker.log_ends.begin(lambda topic, topic_id, index: (0, node))
 
     async def disturb(self, kind, node):
         cluster, store = self.cluster, self.cluster.stores[node]
-        self.last_epoch[node] = cluster.brokers[node].broker_epoch
+        self.last_epoch[node] = cluster.brokers[node].this_broker.broker_epoch
         if kind == "crash":
             self.unclean.add(node)
             self.lost.add((node, cluster.ensemble._broker_epoch))
@@ -75,7 +75,7 @@ class History:
         elif kind == "stop" and node not in self.away:
             self.unclean.discard(node)
             del cluster.stores[node]
-            await cluster.brokers.pop(node).close()
+            await cluster.brokers.pop(node).this_broker.close()
         elif kind == "expire" and node not in self.away:
             cluster.ensemble.expire(store)
         elif kind == "cut off":
@@ -98,7 +98,7 @@ class History:
             return
         isr = tuple(sorted({state.leader, *members}))
         asked = AlterPartition("a", 0, state.leader_epoch, state.partition_epoch, isr)
-        await leader.alter_partitions(state.leader, leader.broker_epoch, [asked])
+        await leader.alter_partitions(state.leader, leader.this_broker.broker_epoch, [asked])
 
     async def heal(self):
         """Everybody starts, reaches the store and is heard of."""
@@ -172,7 +172,7 @@ def test_whatever_happens_nobody_leads_who_has_not_all_and_all_agree_in_the_end(
         assert image.topics["a"].partitions[0].leader in NODES
         check_history(cluster, history.lost)
         for controller in cluster.brokers.values():
-            await controller.close()
+            await controller.this_broker.close()
         await asyncio.gather(*history.joining, return_exceptions=True)
 
     asyncio.run(scenario())

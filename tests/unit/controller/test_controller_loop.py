@@ -33,8 +33,8 @@ async def start(folder, node_id=1, store=None, **texts):
     texts = {name.replace("_", "."): value for name, value in texts.items()}
     static = from_texts({"node.id": str(node_id), **texts})
     controller = Controller(node_id, store or EmbeddedStore(folder), MetadataView(), static, random.Random(5))
-    await controller.open()
-    await controller.register(ENDPOINTS)
+    await controller.this_broker.open()
+    await controller.this_broker.register(ENDPOINTS)
     return controller
 
 
@@ -47,7 +47,7 @@ def test_a_cluster_is_born_once_and_lives_through_restarts(tmp_path):
         assert first.brokers[1].endpoints == ENDPOINTS
         await controller.create_topics([NewTopic("a", 2, configs={"retention.ms": "7"})])
         ids = await controller.allocate_producer_ids()
-        await controller.close()
+        await controller.this_broker.close()
 
         controller = await start(tmp_path)
         image = controller.view.image
@@ -58,7 +58,7 @@ def test_a_cluster_is_born_once_and_lives_through_restarts(tmp_path):
         assert image.configs == {(ResourceType.TOPIC, "a"): {"retention.ms": "7"}}
         more = await controller.allocate_producer_ids()
         assert (ids, more) == (range(1000), range(1000, 2000))
-        await controller.close()
+        await controller.this_broker.close()
 
     asyncio.run(scenario())
 
@@ -73,7 +73,7 @@ def test_subscribers_see_every_change_in_order(tmp_path):
         start_version = controller.view.image.version
         await asyncio.gather(*(controller.create_topics([NewTopic(f"t{n}")]) for n in range(5)))
         assert versions == [(start_version + n, start_version + n + 1, 1) for n in range(5)]
-        await controller.close()
+        await controller.this_broker.close()
 
     asyncio.run(scenario())
 
@@ -161,20 +161,20 @@ def test_a_folder_that_kafka_wrote_is_taken_over_once(tmp_path):
     async def scenario():
         found = [FoundTopic("a", b"a" * 16, 3), FoundTopic("__cluster_metadata", b"m" * 16, 1)]
         controller = Controller(1, EmbeddedStore(tmp_path), MetadataView(), from_texts({}), random.Random(5))
-        await controller.open("MkU3OEVBNTcwNTJENDM2Qk")
-        assert await controller.adopt_topics(found) == ["a"]
-        await controller.register(ENDPOINTS)
+        await controller.this_broker.open("MkU3OEVBNTcwNTJENDM2Qk")
+        assert await controller.this_broker.adopt_topics(found) == ["a"]
+        await controller.this_broker.register(ENDPOINTS)
         image = controller.view.image
         assert image.cluster_id == "MkU3OEVBNTcwNTJENDM2Qk"
         assert image.topics["a"].topic_id == b"a" * 16
         assert [p.leader for p in image.topics["a"].partitions] == [1, 1, 1]
         await controller.delete_topics([("a", ZERO_UUID)])
-        await controller.close()
+        await controller.this_broker.close()
 
         controller = await start(tmp_path)
-        assert await controller.adopt_topics(found) == []
+        assert await controller.this_broker.adopt_topics(found) == []
         assert controller.view.image.topics == {}
-        await controller.close()
+        await controller.this_broker.close()
 
     asyncio.run(scenario())
 
@@ -188,7 +188,7 @@ def test_asking_only_whether_it_would_work_changes_nothing(tmp_path):
         (result,) = await controller.create_topics([NewTopic("a", 3, 9)], validate_only=True)
         assert result.outcome.error_code is ErrorCode.INVALID_REPLICATION_FACTOR
         assert controller.view.image is before
-        await controller.close()
+        await controller.this_broker.close()
 
     asyncio.run(scenario())
 
@@ -208,7 +208,7 @@ def test_needed_topics_are_created_once_and_internal_ones_by_their_own_settings(
         assert len(offsets.partitions) == 50
         assert offsets.partitions[0].replicas == (1,)
         assert image.configs[(ResourceType.TOPIC, "__consumer_offsets")]["cleanup.policy"] == "compact"
-        await controller.close()
+        await controller.this_broker.close()
 
     asyncio.run(scenario())
 
@@ -219,7 +219,7 @@ def test_dynamic_broker_settings_take_effect(tmp_path):
         asked = [AlterResource(int(ResourceType.BROKER), "", [("message.max.bytes", 0, "77")])]
         await controller.alter_configs(asked)
         assert controller.settings.message_max_bytes == 77
-        await controller.close()
+        await controller.this_broker.close()
 
     asyncio.run(scenario())
 
@@ -240,7 +240,7 @@ def test_the_other_decisions_are_appended_too(tmp_path):
         (deleted,) = await controller.delete_topics([("a", ZERO_UUID)])
         assert deleted.outcome.error_code is ErrorCode.NONE
         assert controller.view.image.topics == {}
-        await controller.close()
+        await controller.this_broker.close()
 
     asyncio.run(scenario())
 
@@ -270,7 +270,7 @@ def test_a_full_disk_is_an_answer_not_a_crash(tmp_path, monkeypatch):
         with pytest.raises(OSError, match="restart the broker"):
             await controller.allocate_producer_ids()
         assert controller.view.image.topics == {}
-        await controller.close()
+        await controller.this_broker.close()
 
     asyncio.run(scenario())
 
@@ -295,7 +295,7 @@ def test_an_overtaken_decision_is_made_again(tmp_path):
         (result,) = await controller.create_topics([NewTopic("a")])
         assert result.outcome.error_code in (ErrorCode.TOPIC_ALREADY_EXISTS, ErrorCode.NONE)
         assert set(controller.view.image.topics) == {"a", "x"}
-        await controller.close()
+        await controller.this_broker.close()
 
     asyncio.run(scenario())
 
@@ -312,7 +312,7 @@ def test_a_caller_that_goes_away_does_not_harm_the_store(tmp_path):
         (result,) = await controller.create_topics([NewTopic("b")])
         assert not result.outcome.failed
         assert "b" in controller.view.image.topics
-        await controller.close()
+        await controller.this_broker.close()
 
     asyncio.run(scenario())
 
@@ -327,7 +327,7 @@ def test_a_thousand_topics_are_one_append(tmp_path):
         started = time.perf_counter()
         await controller.create_topics([NewTopic("one.more")])
         assert time.perf_counter() - started < 1.0
-        await controller.close()
+        await controller.this_broker.close()
 
     asyncio.run(scenario())
 
@@ -358,7 +358,7 @@ def test_a_change_that_nobody_waits_for_any_more_ends_with_a_line_in_the_log(tmp
             await asyncio.sleep(0)
         gc.collect()
         assert unretrieved == []
-        await controller.close()
+        await controller.this_broker.close()
 
     caplog.set_level("INFO", "moldau.controller")
     asyncio.run(scenario())

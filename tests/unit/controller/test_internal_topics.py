@@ -30,8 +30,8 @@ def test_why_an_internal_topic_cannot_be_made_is_logged_once_for_each_cause(
     async def scene() -> None:
         store = EmbeddedStore(tmp_path)
         controller = Controller(1, store, MetadataView(), from_texts({}), random.Random(3))
-        await controller.open()
-        await controller.register({"PLAINTEXT": ("127.0.0.1", 9092)})
+        await controller.this_broker.open()
+        await controller.this_broker.register({"PLAINTEXT": ("127.0.0.1", 9092)})
 
         async def full(data: bytes) -> None:
             raise OSError(errno.ENOSPC, "No space left on device")
@@ -50,7 +50,7 @@ def test_why_an_internal_topic_cannot_be_made_is_logged_once_for_each_cause(
         assert topic in controller.view.image.topics
         await controller.auto_create_topics([topic])  # it exists: nothing to tell
         assert len([r for r in caplog.records if "cannot be created" in r.getMessage()]) == 1
-        await controller.close()
+        await controller.this_broker.close()
 
     with caplog.at_level(logging.INFO):
         asyncio.run(scene())

@@ -80,7 +80,7 @@ def test_so_does_the_next_controller_and_no_other():
         await cluster.crash(3)
         await cluster.start(3)
         await cluster.in_sync("a", (2, 3))
-        await cluster.brokers.pop(1).close()
+        await cluster.brokers.pop(1).this_broker.close()
         await cluster.settle()
         decided_by = []
         for node_id, controller in cluster.brokers.items():

@@ -87,8 +87,8 @@ async def started(module, create=None, alter=None, timers=None, thread=None, tex
     controller = Controller(
         1, store, MetadataView(), static, random.Random(1), timers=manual, policies=policies
     )
-    await controller.open()
-    await controller.register({"P": ("host", 9092)})
+    await controller.this_broker.open()
+    await controller.this_broker.register({"P": ("host", 9092)})
     return controller
 
 
@@ -219,7 +219,7 @@ async def test_a_question_that_changes_meanwhile_is_asked_again(module):
     def act(request):
         if request.configs:  # another broker changes the same topic
             change = ConfigsChanged(ResourceType.TOPIC, "a", {"cleanup.policy": "compact"})
-            deciding = controller._decide(lambda image: Decision([change], None))
+            deciding = controller.decide(lambda image: Decision([change], None))
             asyncio.run_coroutine_threadsafe(deciding, loop).result(10)
         else:
             raise PolicyViolation("nothing would change")

@@ -145,7 +145,7 @@ def test_a_disk_fails_while_the_broker_runs():
         await cluster.topic("a", (1, 2, 3))
         await cluster.topic("b", (2, 1))
         await cluster.topic("c", (3, 1))
-        cluster.brokers[1].replicas_offline([("a", 0), ("b", 0)])
+        cluster.brokers[1].this_broker.replicas_offline([("a", 0), ("b", 0)])
         await cluster.settle()
         assert cluster.partition("a") == (2, (2, 3), ())
         assert cluster.partition("b") == (2, (2,), ())
@@ -153,7 +153,7 @@ def test_a_disk_fails_while_the_broker_runs():
         leader = cluster.brokers[2]
         state = cluster.image.topics["a"].partitions[0]
         asked = AlterPartition("a", 0, state.leader_epoch, state.partition_epoch, (1, 2, 3))
-        ((_, outcome, _),) = await leader.alter_partitions(2, leader.broker_epoch, [asked])
+        ((_, outcome, _),) = await leader.alter_partitions(2, leader.this_broker.broker_epoch, [asked])
         assert outcome.error_code is ErrorCode.INELIGIBLE_REPLICA
         _, results = await leader.elect_leaders(ElectionType.PREFERRED, {"a": [0]})
         assert results["a"][0][1].error_code is ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
@@ -166,7 +166,7 @@ def test_the_store_is_away_meanwhile():
         await cluster.topic("a", (1, 2, 3))
         cluster.ensemble.expire(cluster.stores[1])
         cluster.ensemble.disconnect(cluster.stores[1])
-        cluster.brokers[1].replicas_offline([("a", 0)])
+        cluster.brokers[1].this_broker.replicas_offline([("a", 0)])
         await cluster.wait_ms(10_000)
         cluster.ensemble.reconnect(cluster.stores[1])
         await cluster.wait_ms(1_000)
@@ -181,12 +181,12 @@ def test_the_last_replica_of_a_missing_folder_does_not_lead_and_another_may_be_a
     async def scenario(cluster):
         await cluster.topic("a", (1, 2), min_insync_replicas="1")
         await cluster.in_sync("a", (1,))
-        epoch = cluster.brokers[1].broker_epoch
-        await cluster.brokers.pop(1).close()
+        epoch = cluster.brokers[1].this_broker.broker_epoch
+        await cluster.brokers.pop(1).this_broker.close()
         await cluster.settle()
         again = await cluster.begin(1)
-        await again.replicas_lost([], [("a", 0)])
-        await again.register({"P": ("host", 1)}, None, [epoch])
+        await again.this_broker.replicas_lost([], [("a", 0)])
+        await again.this_broker.register({"P": ("host", 1)}, None, [epoch])
         await cluster.settle()
         assert cluster.partition("a") == (-1, (), (1,))
         assert cluster.image.brokers[1].active
@@ -203,10 +203,12 @@ def test_reports_end_with_the_broker():
         await cluster.topic("a", (1, 2))
         broker = cluster.brokers.pop(1)
         cluster.ensemble.disconnect(cluster.stores[1])
-        broker.replicas_offline([("a", 0)])
+        before = asyncio.all_tasks()
+        broker.this_broker.replicas_offline([("a", 0)])
         await asyncio.sleep(0)
-        await broker.close()
+        assert not asyncio.all_tasks() <= before
+        await broker.this_broker.close()
         await cluster.settle()
-        assert broker._losses._task is None
+        assert asyncio.all_tasks() <= before
 
     run(scenario)

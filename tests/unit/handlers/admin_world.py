@@ -19,8 +19,10 @@ async def start(folder, **texts):
     static = from_texts({name.replace("_", "."): value for name, value in texts.items()})
     view = MetadataView()
     controller = Controller(1, EmbeddedStore(folder), view, static, random.Random(3))
-    await controller.open()
-    await controller.register({"PLAINTEXT": ("127.0.0.1", 9092), "OUTSIDE": ("kafka.example", 19092)}, "r1")
+    await controller.this_broker.open()
+    await controller.this_broker.register(
+        {"PLAINTEXT": ("127.0.0.1", 9092), "OUTSIDE": ("kafka.example", 19092)}, "r1"
+    )
     return SimpleNamespace(
         node_id=1,
         settings=controller.settings,

@@ -111,7 +111,7 @@ class Brokers:
     async def decided(self, *changes: Change) -> None:
         """Append these changes, whatever they are; every broker follows."""
         node = next(iter(self.nodes.values()))
-        await node.controller._loop.decide(lambda image: Decision(list(changes), None))
+        await node.controller.decide(lambda image: Decision(list(changes), None))
         await self.in_step()
 
     async def topic(self, name: str, *assignments: tuple[int, ...], **configs: str) -> None:

@@ -38,7 +38,7 @@ def scenario(tmp_path, body, **options):
         try:
             await body(broker)
         finally:
-            await broker.controller.close()
+            await broker.controller.this_broker.close()
 
     asyncio.run(run())
 
@@ -285,7 +285,7 @@ def test_more_than_fits_into_one_request_or_cluster_is_refused_as_a_whole(tmp_pa
         results = await create(broker, *acls)
         assert {code for code, _ in results} == {ErrorCode.POLICY_VIOLATION}
         assert not broker.metadata.image.acls
-        await broker.controller._loop.decide(lambda image: Decision([AclsCreated(acls)], None))
+        await broker.controller.decide(lambda image: Decision([AclsCreated(acls)], None))
         results = await delete(broker, EVERYTHING, acls[0])
         assert {code for code, _, _ in results} == {ErrorCode.POLICY_VIOLATION}
         assert "Cannot remove more than 10000 acls" in results[0][1]
@@ -301,7 +301,7 @@ def test_more_than_fits_into_one_request_or_cluster_is_refused_as_a_whole(tmp_pa
 
 def test_an_older_level_refuses_with_a_sentence_that_says_what_to_type(tmp_path):
     async def body(broker):
-        await broker.controller._loop.decide(lambda image: Decision([FeatureLevelChanged(2)], None))
+        await broker.controller.decide(lambda image: Decision([FeatureLevelChanged(2)], None))
         ((code, message),) = await create(broker, READ)
         assert code == ErrorCode.UNSUPPORTED_VERSION
         assert "kafka-features upgrade --feature moldau.metadata.version=3" in message

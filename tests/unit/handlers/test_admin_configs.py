@@ -31,7 +31,7 @@ def scenario(tmp_path, body, **texts):
             await broker.controller.create_topics([NewTopic("a")])
             await body(broker)
         finally:
-            await broker.controller.close()
+            await broker.controller.this_broker.close()
 
     asyncio.run(run())
 

@@ -28,7 +28,7 @@ def scenario(tmp_path, body, **texts):
             await broker.controller.create_topics([NewTopic("a", 2), NewTopic("b")])
             await body(broker)
         finally:
-            await broker.controller.close()
+            await broker.controller.this_broker.close()
 
     asyncio.run(run())
 
@@ -168,7 +168,7 @@ def test_a_new_image_is_told_at_once_and_a_lost_leader_is_an_error(tmp_path):
     async def body(broker):
         everything = MetadataRequest(topics=None)
         await ask(broker, everything)
-        await broker.controller._loop.decide(
+        await broker.controller.decide(
             lambda image: Decision([PartitionChanged("b", 0, PartitionState(-1, 1, 1, (1,), (1,)))], None)
         )
         answer = await ask(broker, everything)
@@ -193,7 +193,7 @@ def test_describe_cluster(tmp_path, version):
             answer = await ask(broker, DescribeClusterRequest(endpoint_type=3), version)
             assert answer.error_code == ErrorCode.UNSUPPORTED_ENDPOINT_TYPE
         if version >= 2:
-            await broker.controller._loop.decide(lambda image: Decision([BrokerFenced(1, True)], None))
+            await broker.controller.decide(lambda image: Decision([BrokerFenced(1, True)], None))
             assert (await ask(broker, DescribeClusterRequest(), version)).brokers == []
             answer = await ask(broker, DescribeClusterRequest(include_fenced_brokers=True), version)
             assert answer.brokers[0].is_fenced

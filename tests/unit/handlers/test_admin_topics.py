@@ -40,7 +40,7 @@ def scenario(tmp_path, body, **texts):
         try:
             await body(broker)
         finally:
-            await broker.controller.close()
+            await broker.controller.this_broker.close()
 
     asyncio.run(run())
 
@@ -205,7 +205,7 @@ def test_deletions_that_could_not_be_made_are_answered_in_slices(tmp_path, monke
 
     async def body(broker):
         controller = broker.controller
-        monkeypatch.setattr(controller, "_decide", fails)
+        monkeypatch.setattr(controller, "decide", fails)
         monkeypatch.setattr(controller, "_lane", SlowLane(0.0) if has_lane else None)
         other = asyncio.ensure_future(others())
         results = await controller.delete_topics([(name, ZERO_UUID) for name in names])
@@ -225,7 +225,7 @@ def test_an_election_that_fails_says_so_for_all_partitions_as_well(tmp_path, mon
         return failed(Outcome(ErrorCode.REQUEST_TIMED_OUT, "The change was not made"))
 
     async def body(broker):
-        monkeypatch.setattr(broker.controller, "_decide", fails)
+        monkeypatch.setattr(broker.controller, "decide", fails)
         named = ElectLeadersRequest(topic_partitions=[TopicPartitions(topic="a", partitions=[0])])
         answer = await ask(broker, named, version)
         assert answer.error_code == ErrorCode.NONE

@@ -113,13 +113,13 @@ async def world(folder, **texts):
         timers=timers,
         clock=timers._clock,
     )
-    await controller.open()
-    await controller.register({"CLIENTS": ("127.0.0.1", 9092)}, None)
+    await controller.this_broker.open()
+    await controller.this_broker.register({"CLIENTS": ("127.0.0.1", 9092)}, None)
     broker = SimpleNamespace(controller=controller, metadata=view, clock=timers._clock, authorizer=None)
     try:
         yield World(broker, timers)
     finally:
-        await controller.close()
+        await controller.this_broker.close()
 
 
 def scenario(folder, story, **texts):

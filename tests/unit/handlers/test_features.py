@@ -31,13 +31,13 @@ def scenario(tmp_path, body):
         try:
             await body(broker)
         finally:
-            await broker.controller.close()
+            await broker.controller.this_broker.close()
 
     asyncio.run(run())
 
 
 async def change(broker, *changes):
-    await broker.controller._loop.decide(lambda image: Decision(changes, None))
+    await broker.controller.decide(lambda image: Decision(changes, None))
 
 
 async def shown(broker):
@@ -150,13 +150,13 @@ def test_eligible_replicas_are_switched_off_and_on(tmp_path):
         assert (await update(broker, SAFE, **{ELIGIBLE: 0}))[0] is ErrorCode.NONE
         assert await rows(broker) == [(1, [1], [], []), (NO_LEADER, [7, 8], [], [])]
         assert ELIGIBLE not in (await shown(broker))[1]
-        assert broker.controller._rules("a").min_isr == 0
+        assert broker.controller.rules("a").min_isr == 0
         code, message = await update(broker, SAFE, **{ELIGIBLE: 1})
         assert code is ErrorCode.INVALID_UPDATE_VERSION
         assert "Can't downgrade to a newer version." in message
         assert (await update(broker, UPGRADE, **{ELIGIBLE: 1}))[0] is ErrorCode.NONE
         assert (await shown(broker))[1][ELIGIBLE] == 1
-        assert broker.controller._rules("a").min_isr == 1
+        assert broker.controller.rules("a").min_isr == 1
 
     scenario(tmp_path, body)
 
@@ -219,13 +219,13 @@ def test_a_single_broker_has_no_min_insync_replicas_of_its_own_while_they_are_on
         message = "Broker-level min.insync.replicas cannot be altered while ELR is enabled."
         assert await alter(broker, "1", SET, "2") == (ErrorCode.INVALID_CONFIG, message)
         assert (await alter(broker, "", SET, "2"))[0] is ErrorCode.NONE
-        assert broker.controller._rules("a").min_isr == 2
+        assert broker.controller.rules("a").min_isr == 2
         await update(broker, SAFE, **{ELIGIBLE: 0})
         assert (await alter(broker, "1", SET, "3"))[0] is ErrorCode.NONE
         assert own() == {"min.insync.replicas": "3"}
         await update(broker, UPGRADE, **{ELIGIBLE: 1})
         assert not own()
-        assert broker.controller._rules("a").min_isr == 2
+        assert broker.controller.rules("a").min_isr == 2
         assert (await alter(broker, "1", DELETE))[0] is ErrorCode.NONE
 
     scenario(tmp_path, body)

@@ -245,7 +245,7 @@ def test_find_coordinator_creates_the_topic(tmp_path: Path, version: int) -> Non
         (configs,) = [values for (_, name), values in image.configs.items() if name == GROUP_OFFSETS_TOPIC]
         assert configs["cleanup.policy"] == "compact"
         assert configs["segment.bytes"] == "12345678"
-        await broker.controller.close()
+        await broker.controller.this_broker.close()
 
     asyncio.run(story())
 
@@ -259,6 +259,6 @@ def test_other_coordinators_are_refused_with_a_sentence(tmp_path: Path, key_type
         assert found.error_code == ErrorCode.INVALID_REQUEST
         assert word in found.error_message
         assert GROUP_OFFSETS_TOPIC not in broker.metadata.image.topics
-        await broker.controller.close()
+        await broker.controller.this_broker.close()
 
     asyncio.run(story())

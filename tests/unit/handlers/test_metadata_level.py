@@ -22,13 +22,13 @@ def scenario(tmp_path, body):
         try:
             await body(broker)
         finally:
-            await broker.controller.close()
+            await broker.controller.this_broker.close()
 
     asyncio.run(run())
 
 
 async def change(broker, *changes):
-    await broker.controller._loop.decide(lambda image: Decision(changes, None))
+    await broker.controller.decide(lambda image: Decision(changes, None))
 
 
 async def level_shown(broker):

@@ -57,7 +57,7 @@ def on_a_broker(scene, folder):
         try:
             await scene(broker)
         finally:
-            await broker.controller.close()
+            await broker.controller.this_broker.close()
 
     asyncio.run(main())
 

@@ -72,7 +72,7 @@ def row(answer: FetchResponse) -> tuple[int, int, int]:
 def copied(brokers: Brokers, follower: int = FOLLOWER, index: int = 0) -> None:
     """The follower fetches once from the leader: appends what is new, and hears its high watermark."""
     copy, leader = brokers.partition(follower, index=index), brokers.partition(LEADER, index=index)
-    epoch = brokers.nodes[follower].controller.broker_epoch
+    epoch = brokers.nodes[follower].controller.this_broker.broker_epoch
     read = leader.read(
         copy.log.log_end_offset,
         1 << 20,
@@ -355,7 +355,7 @@ def test_a_followers_fetch_is_answered_when_the_high_watermark_moves(
         def request(session_id: int, session_epoch: int, offset: int = 0, rows: int = 1) -> FetchRequest:
             wanted = fetch(offset, "", 0, 60_000, count=rows, session_id=session_id)
             wanted.session_epoch = session_epoch
-            epoch = brokers.nodes[FOLLOWER].controller.broker_epoch
+            epoch = brokers.nodes[FOLLOWER].controller.this_broker.broker_epoch
             wanted.replica_state = ReplicaState(replica_id=FOLLOWER, replica_epoch=epoch)
             wanted.topics[0].topic_id = node.metadata.image.topics["t"].topic_id
             return wanted

@@ -86,7 +86,7 @@ def test_a_fetch_that_is_not_of_the_replica_commits_nothing(tmp_path: Path) -> N
     async def scene(brokers: Brokers) -> None:
         await three_uncommitted(brokers)
         node, leader = brokers.nodes[LEADER], brokers.partition(LEADER)
-        epoch = brokers.nodes[FOLLOWER].controller.broker_epoch
+        epoch = brokers.nodes[FOLLOWER].controller.this_broker.broker_epoch
         assert epoch is not None
         for stranger in (-1, epoch + 99, 0):  # before the replica itself has come
             assert code(await ask(node, fetch(brokers, FOLLOWER, stranger, 3))) == 0
@@ -124,7 +124,7 @@ def test_a_stranger_does_not_bring_a_replica_into_the_in_sync_set(tmp_path: Path
     async def scene(brokers: Brokers) -> None:
         await three_uncommitted(brokers)
         node, leader = brokers.nodes[LEADER], brokers.partition(LEADER)
-        epoch = brokers.nodes[FOLLOWER].controller.broker_epoch
+        epoch = brokers.nodes[FOLLOWER].controller.this_broker.broker_epoch
         state = node.metadata.image.topics["t"].partitions[0]
         await brokers.decided(PartitionChanged("t", 0, state._replace(isr=(LEADER,), partition_epoch=1)))
         assert leader.high_watermark == 3

@@ -201,15 +201,15 @@ def test_a_file_of_an_earlier_version_is_gone_on_with(tmp_path):
         for starts in (1, 2):
             static = from_texts({"node.id": "1"})
             controller = Controller(1, EmbeddedStore(tmp_path), MetadataView(), static, random.Random(5))
-            await controller.open()
-            await controller.register({"PLAINTEXT": ("127.0.0.1", 9092)})
+            await controller.this_broker.open()
+            await controller.this_broker.register({"PLAINTEXT": ("127.0.0.1", 9092)})
             for name, topic in controller.view.image.topics.items():
                 for state, old in zip(topic.partitions, before.topics[name].partitions, strict=True):
                     assert state == old._replace(
                         leader_epoch=old.leader_epoch + starts, partition_epoch=old.partition_epoch + starts
                     )
             last = controller.view.image
-            await controller.close()
+            await controller.this_broker.close()
             assert await reopened(tmp_path) == last
 
     asyncio.run(scenario())

@@ -40,10 +40,10 @@ async def started(folder: Path) -> Image:
     view = MetadataView()
     store = EmbeddedStore(folder / "data")
     controller = Controller(1, store, view, from_texts({}), random.Random(3))
-    made = await controller.open(CLUSTER, read_first_changes(files, data))
+    made = await controller.this_broker.open(CLUSTER, read_first_changes(files, data))
     remove_first_changes(files, data, used=made)
     image = view.image
-    await controller.close()
+    await controller.this_broker.close()
     return image
 
 

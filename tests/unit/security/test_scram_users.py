@@ -182,11 +182,11 @@ async def _both_apis(folder: Path) -> None:
     many = [ScramCredentialDeletion(name=f"user{number}", mechanism=1) for number in range(10_001)]
     answer = await ask(broker, AlterUserScramCredentialsRequest(deletions=many))
     assert {row.error_code for row in answer.results} == {ErrorCode.POLICY_VIOLATION}
-    await broker.controller.close()
+    await broker.controller.this_broker.close()
     again = await start(folder)  # from the file
     assert set(again.metadata.image.scram) == {"alice", "bob"}
     assert again.metadata.image.scram == broker.metadata.image.scram
-    await again.controller.close()
+    await again.controller.this_broker.close()
 
 
 def test_without_the_right_each_row_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -205,6 +205,6 @@ def test_without_the_right_each_row_says_so(tmp_path: Path, monkeypatch: pytest.
         assert [(row.user, row.error_code) for row in answer.results] == [("", refused)] * 2
         answer = await ask(broker, DescribeUserScramCredentialsRequest(users=None))
         assert (answer.error_code, answer.results) == (refused, [])
-        await broker.controller.close()
+        await broker.controller.this_broker.close()
 
     asyncio.run(scene())

@@ -6,13 +6,12 @@ again. What only the elected controller decides (fencing, and the leaders that f
 presence.py.
 """
 
-import asyncio
 import logging
 import random
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar, cast
 
-from moldau.broker.controller.adoption import FoundTopic, adopt_topics
 from moldau.broker.controller.brokers import raise_level, unregister_broker
 from moldau.broker.controller.configs import AlterResource, alter_configs
 from moldau.broker.controller.decision import DONE, Decision, MutationLimit, Outcome, Steps
@@ -28,7 +27,6 @@ from moldau.broker.controller.election import ElectionType, Results, elect_leade
 from moldau.broker.controller.features import update_features
 from moldau.broker.controller.in_sync import NONE_ELIGIBLE, Rules
 from moldau.broker.controller.internal import auto_topic
-from moldau.broker.controller.log_ends import LogEndReports
 from moldau.broker.controller.loop import DecisionLoop
 from moldau.broker.controller.membership import review_eligible
 from moldau.broker.controller.partitions import (
@@ -38,10 +36,9 @@ from moldau.broker.controller.partitions import (
     create_partitions,
 )
 from moldau.broker.controller.policies import Policies, Verdicts
-from moldau.broker.controller.presence import Presence
 from moldau.broker.controller.reassignment import Move, reassign
 from moldau.broker.controller.rebalancing import Rebalancing
-from moldau.broker.controller.replica_losses import LossReports, Replicas, replicas_lost
+from moldau.broker.controller.this_broker import ThisBroker
 from moldau.broker.controller.token_expiry import TokenExpiry
 from moldau.broker.controller.topics import (
     DeletedTopic,
@@ -51,7 +48,7 @@ from moldau.broker.controller.topics import (
     delete_topics,
     none_deleted,
 )
-from moldau.broker.metadata.changes import Change, ClusterCreated, FeatureLevelChanged, ProducerIdsAllocated
+from moldau.broker.metadata.changes import ProducerIdsAllocated
 from moldau.broker.metadata.configs import effective_broker_settings, topic_settings
 from moldau.broker.metadata.features import keeps_eligible
 from moldau.broker.metadata.image import (
@@ -60,23 +57,19 @@ from moldau.broker.metadata.image import (
     Image,
     PartitionState,
 )
-from moldau.broker.metadata.levels import LEVEL_MAX, LEVELS, LOG_ENDS_LEVEL, complaint
+from moldau.broker.metadata.levels import LEVEL_MAX, LOG_ENDS_LEVEL
 from moldau.broker.metadata.store import (
-    NO_BROKER_EPOCH,
     Event,
     MetadataStore,
-    MetadataStoreError,
     NoSession,
     OutcomeUnknown,
-    Registration,
     StoreStatus,
 )
 from moldau.broker.metadata.view import MetadataView
 from moldau.broker.security.tokens.signing import TokenSigner
 from moldau.common.core.clock import Clock
-from moldau.common.core.ids import random_uuid, uuid_to_text
 from moldau.common.core.slow_lane import SlowLane, all_steps
-from moldau.common.core.timers import LoopTimers, Timers
+from moldau.common.core.timers import Timers
 from moldau.common.protocol.errors import ErrorCode
 from moldau.common.settings.broker import BrokerSettings
 from moldau.common.settings.sources import StaticSettings
@@ -85,7 +78,6 @@ if TYPE_CHECKING:
     from moldau.broker.controller.acls import Deleted
     from moldau.broker.controller.quotas import AlterQuotas
     from moldau.broker.controller.scram_users import ScramAlteration
-    from moldau.broker.controller.shutdown import ControlledShutdown
     from moldau.common.protocol.acls import Acl, AclFilter
 
 log = logging.getLogger("moldau.controller")
@@ -109,46 +101,51 @@ class Controller:
         timers: Timers | None = None,
         clock: Clock | None = None,
         policies: Policies | None = None,
+        *,
+        in_cluster: bool = False,
     ) -> None:
-        """`clock`: for the end of delegation tokens, which without it stay until they are removed."""
+        """`clock`: for the end of delegation tokens, which without it stay until they are removed.
+        `in_cluster`: there may be other brokers. Then internal topics get all the replicas that the settings
+        ask for, or are not created.
+        """
         self._policies = policies
         self.node_id = node_id
         self.view = view
         self.static_settings = static_settings
         self._store = store
         self._random = source
-        self._timers = timers
         self._lane = lane
         self._loop = DecisionLoop(store, view, lane, self._heard, timers, self.store_status)
-        self._decide = self._loop.decide
-        self._presence = Presence(node_id, store, view, self._rules)
-        rebalancing = Rebalancing(self._loop, self._rules, lambda: self.settings)
+        self.decide = self._loop.decide
+        """Make a decision, and append its changes."""
+        self.this_broker = ThisBroker(
+            node_id, store, view, self._loop, self.rules, lambda: self.settings, source, timers
+        )
+        if in_cluster:
+            self.this_broker.raise_level = partial(self.raise_level, LEVEL_MAX, for_client=False)
+
+        rebalancing = Rebalancing(self._loop, self.rules, lambda: self.settings)
         expiry = None if clock is None else TokenExpiry(self._loop, clock, lambda: self.settings)
 
         def seat_changed(epoch: int | None) -> None:
-            rebalancing.seat_changed(epoch, self._presence.timers)
+            rebalancing.seat_changed(epoch, presence.timers)
             if expiry is not None:
-                expiry.seat_changed(epoch, self._presence.timers)
+                expiry.seat_changed(epoch, presence.timers)
 
-        self._presence.on_seat = seat_changed
+        presence = self.this_broker.presence
+        presence.on_seat = seat_changed
         self.token_signer = TokenSigner(static_settings.broker.delegation_token_secret_key)
-        self._shutdown: ControlledShutdown | None = None
-        self.log_ends = LogEndReports(node_id, self._loop, lambda: self._presence.timers)
-        self._losses = LossReports(node_id, self._loop, self._rules, lambda: self._presence.timers)
         self.uncreated: dict[str, str] = {}
         """Internal topics that could not be made, and the cause that was logged."""
-        self.in_cluster = False
-        """Whether there may be other brokers: then internal topics get all the replicas that the settings ask
-        for, or are not created."""
-        self.cluster_is_new = False
-        """Whether no broker was ever registered: a new cluster, or a data folder that Kafka wrote."""
+        self.in_cluster = in_cluster
 
     @property
     def settings(self) -> BrokerSettings:
         """The broker's settings in effect."""
         return effective_broker_settings(self.view.image, self.static_settings.broker, self.node_id)
 
-    def _rules(self, topic: str) -> Rules:
+    def rules(self, topic: str) -> Rules:
+        """How leaders and in-sync sets of this topic are decided now."""
         return self._rules_in(self.view.image, topic)
 
     def _rules_in(self, image: Image, topic: str) -> Rules:
@@ -159,142 +156,13 @@ class Controller:
             image.level >= LOG_ENDS_LEVEL,
         )
 
-    # Starting and stopping
-
-    async def open(self, cluster_id: str | None = None, first: Sequence[Change] = ()) -> bool:
-        """Open the store and publish what it holds; whether this made the cluster. MetadataStoreError when it
-        cannot be.
-
-        A new cluster gets `cluster_id` (that of meta.properties, where Kafka wrote the folder), else a random
-        one, and begins with the changes in `first`.
-        """
-        self._presence.timers = self._timers or LoopTimers(asyncio.get_running_loop())
-        image = await self._loop.open()
-        unreadable = complaint(image.level)
-        if unreadable is not None:
-            raise MetadataStoreError(unreadable)
-        self.cluster_is_new = not image.brokers
-        if image.cluster_id:
-            return False
-        fresh = cluster_id or uuid_to_text(random_uuid(self._random))
-        created: list[Change] = [ClusterCreated(fresh), FeatureLevelChanged(LEVEL_MAX), *first]
-        return await self._decide(
-            lambda image: Decision([], False) if image.cluster_id else Decision(created, True)
-        )
-
     def store_status(self) -> StoreStatus | None:
         """How the metadata store is reached; None: it is in this process."""
         status = getattr(self._store, "status", None)
         return None if status is None else cast(StoreStatus, status())
 
     def _heard(self, event: Event) -> None:
-        self._presence.heard(event)
-        if self._shutdown is not None:
-            self._shutdown.heard()
-
-    async def adopt_topics(self, found: Sequence[FoundTopic], next_producer_id: int = 0) -> list[str]:
-        """Adopt topics whose logs were found without metadata, and allocate no producer id below
-        `next_producer_id`; answers with the topics' names. Only in a new cluster.
-        """
-        if not self.cluster_is_new:
-            return []
-        return await self._decide(lambda image: adopt_topics(image, found, self.node_id, next_producer_id))
-
-    def call_when_registered(self, registered: Callable[[Sequence[int]], Awaitable[None]]) -> None:
-        """Call this after each registration, with the broker epochs since which the logs are complete."""
-        self._presence.on_registered = registered
-
-    async def register(
-        self,
-        endpoints: Mapping[str, tuple[str, int]],
-        rack: str | None = None,
-        complete_since: Sequence[int] = (),
-        directories: Sequence[str] = (),
-    ) -> int:
-        """Register this broker with these endpoints (by listener name), and keep it registered; returns its
-        broker epoch once the image has it. `complete_since`: broker epochs of earlier processes since which
-        the logs have lost nothing. `directories`: the ids of its log directories.
-        """
-        broker = Registration(
-            self.node_id,
-            endpoints,
-            rack,
-            levels=LEVELS,
-            directories=tuple(directories),
-        )
-        limit_ms = self.static_settings.broker.initial_broker_registration_timeout_ms
-        epoch = await self._presence.join(self._loop, broker, limit_ms, complete_since=complete_since)
-        if (
-            self.in_cluster
-            and self.view.image.level < LEVEL_MAX
-            and list(self.view.image.brokers) == [self.node_id]
-        ):
-            # It brought its metadata along, and nobody else reads them yet.
-            await self.raise_level(LEVEL_MAX, for_client=False)
-        return epoch
-
-    async def replicas_lost(self, lost: Replicas, offline: Replicas) -> None:
-        """Before this broker registers: take replicas that have lost records out of their in-sync sets, and
-        say which are offline. OSError, NoSession or OutcomeUnknown when that cannot be written.
-        """
-        known = self.view.image.brokers.get(self.node_id)
-        if known is None or not (lost or offline or known.offline):
-            return
-        count = await self._decide(
-            lambda image: replicas_lost(image, self.node_id, lost, offline, self._rules, complete=True)
-        )
-        if count:
-            log.warning(
-                "%d replicas here have lost records, and %d are offline: %d partitions changed for it",
-                len(lost),
-                len(offline),
-                count,
-            )
-
-    def replicas_offline(self, offline: Replicas) -> None:
-        """These replicas of this broker went offline while it runs: others lead them from now on."""
-        if len(self.view.image.brokers) > 1:
-            self._losses.report(offline)
-
-    def replica_made_again(self, topic: str, index: int) -> None:
-        """This replica of this broker was offline because its log is missing, and follows from now on."""
-        self._losses.made_again(topic, index)
-
-    async def shut_down(self) -> None:
-        """Hand this broker's leaderships over before it stops (controlled.shutdown.enable), as far as that is
-        possible in limited time.
-        """
-        settings, timers = self.settings, self._presence.timers
-        others = any(node_id != self.node_id for node_id in self.view.image.brokers)
-        if not (others and settings.controlled_shutdown_enable) or timers is None:
-            return
-        from moldau.broker.controller.shutdown import ControlledShutdown
-
-        self._shutdown = ControlledShutdown(self.node_id, self._loop, self._rules, timers)
-        await self._shutdown.run(
-            settings.controlled_shutdown_max_retries * settings.controlled_shutdown_retry_backoff_ms
-        )
-
-    @property
-    def broker_epoch(self) -> int:
-        """The epoch of this broker's registration; NO_BROKER_EPOCH while it has none."""
-        epoch = self._presence.broker_epoch
-        return NO_BROKER_EPOCH if epoch is None else epoch
-
-    @property
-    def complete_since(self) -> int:
-        """For the clean-shutdown marker: a broker epoch since which the logs here have lost nothing, as the
-        cluster knows it; also if the session has ended since.
-        """
-        return self._presence.complete_since
-
-    async def close(self) -> None:
-        """Finish the append in flight, and close the store."""
-        self._losses.stop()
-        self.log_ends.stop()
-        await self._presence.close()
-        self.view.close()
-        await self._store.close()
+        self.this_broker.heard(event)
 
     async def confirm(self) -> bool:
         """Find out what has been decided up to now; true once this broker knows, false if its session is over
@@ -315,7 +183,7 @@ class Controller:
         who deletes a topic at one broker and makes it at another is not told that it exists. While the store
         is away, who waits for it is told.
         """
-        return await self._decide(
+        return await self.decide(
             decide, failed, validate_only=validate_only, newest=self.in_cluster, for_client=True
         )
 
@@ -356,7 +224,7 @@ class Controller:
             return [TopicResult(name, failure) for name in names]
 
         results = await self._with_verdicts(
-            lambda verdicts: self._decide(
+            lambda verdicts: self.decide(
                 lambda image: self._auto_create(image, names, limit, verdicts), failed
             ),
             failed,
@@ -533,13 +401,14 @@ class Controller:
     def _elect_leaders(
         self, image: Image, kind: ElectionType, asked: dict[str, list[int]] | None
     ) -> Steps[tuple[Outcome, Results]]:
-        decision = yield from elect_leaders(image, kind, asked, self._rules)
+        decision = yield from elect_leaders(image, kind, asked, self.rules)
         return Decision(decision.changes, (DONE, decision.answer), decision.earlier)
 
     async def unregister_broker(self, node_id: int) -> Outcome:
         """Remove a broker that is gone for good."""
         return await self._decide_for_user(
-            lambda image: unregister_broker(image, node_id, self._presence.live), lambda failure: failure
+            lambda image: unregister_broker(image, node_id, self.this_broker.presence.live),
+            lambda failure: failure,
         )
 
     async def raise_level(
@@ -549,8 +418,8 @@ class Controller:
         store is away; the start of a broker waits for it.
         """
         before = self.view.image.level
-        outcome = await self._decide(
-            lambda image: raise_level(image, level, self._presence.live),
+        outcome = await self.decide(
+            lambda image: raise_level(image, level, self.this_broker.presence.live),
             lambda failure: failure,
             validate_only=validate_only,
             for_client=for_client,
@@ -563,7 +432,7 @@ class Controller:
         """Give features these levels, Moldau's metadata level among them: all, or none."""
         before = self.view.image
         outcome = await self._decide_for_user(
-            lambda image: update_features(image, levels, self._presence.live),
+            lambda image: update_features(image, levels, self.this_broker.presence.live),
             lambda failure: failure,
             validate_only=validate_only,
         )
@@ -580,7 +449,7 @@ class Controller:
     ) -> list[tuple[Move, Outcome]]:
         """Begin or cancel reassignments; what needs no copying is completed at once."""
         return await self._decide_for_user(
-            lambda image: reassign(image, asked, self._rules, allow_factor_change=allow_factor_change),
+            lambda image: reassign(image, asked, self.rules, allow_factor_change=allow_factor_change),
             lambda failure: [(move, failure) for move in asked],
         )
 
@@ -588,8 +457,8 @@ class Controller:
         self, node_id: int, broker_epoch: int, asked: Sequence[AlterPartition]
     ) -> list[tuple[AlterPartition, Outcome, PartitionState | None]]:
         """Change in-sync sets, as their leader asks for."""
-        return await self._decide(
-            lambda image: alter_partitions(image, node_id, broker_epoch, asked, self._rules),
+        return await self.decide(
+            lambda image: alter_partitions(image, node_id, broker_epoch, asked, self.rules),
             lambda failure: [(alter, failure, None) for alter in asked],
         )
 
@@ -601,6 +470,6 @@ class Controller:
             return Decision([ProducerIdsAllocated(self.node_id, block.stop)], block)
 
         try:
-            return await self._decide(decide)
+            return await self.decide(decide)
         except (NoSession, OutcomeUnknown) as error:
             raise OSError(str(error)) from error
