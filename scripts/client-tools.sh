@@ -1,6 +1,6 @@
 #!/bin/sh
 # Brings what is not Python and the client tests use: kcat, a JDK with Maven, Node.js with npm, a Kerberos KDC,
-# an MQTT server, a browser without a window.
+# an MQTT server, MariaDB, a browser without a window.
 # The package gssapi is built on Kerberos's headers, so it follows here, into the environment $1 (.venv).
 # As root on Debian or Ubuntu they are installed; elsewhere it says what is missing. Nothing here fails: a test
 # whose program is missing is reported as skipped, with the reason.
@@ -15,6 +15,7 @@ have mvn || wanted="$wanted maven"
 have node || wanted="$wanted nodejs"
 have npm || wanted="$wanted npm"
 PATH="$PATH:/usr/sbin:/usr/local/sbin"
+have mariadbd || wanted="$wanted mariadb-server"
 have krb5kdc || wanted="$wanted krb5-kdc krb5-admin-server"
 have kinit || wanted="$wanted krb5-user"
 have krb5-config || wanted="$wanted libkrb5-dev"
@@ -37,7 +38,7 @@ if [ -x "$python" ] && have krb5-config && ! "$python" -c 'import gssapi' 2>/dev
         echo "gssapi could not be installed: the tests of Kerberos are skipped (they need a C compiler)"
 fi
 
-for need in kcat:kcat 'javac:a JDK 17 or newer' 'mvn:Maven' 'node:Node.js 18 or newer' 'npm:npm' 'krb5kdc:krb5-kdc and libkrb5-dev' mosquitto:mosquitto; do
+for need in kcat:kcat 'javac:a JDK 17 or newer' 'mvn:Maven' 'node:Node.js 18 or newer' 'npm:npm' 'krb5kdc:krb5-kdc and libkrb5-dev' mosquitto:mosquitto mariadbd:mariadb-server; do
     program=${need%%:*}
     have "$program" ||
         echo "$program was not found: the client tests that need it are skipped (install ${need#*:} to run them)"

@@ -36,8 +36,10 @@ def missing() -> str:
 class Postgres:
     """A server in a folder."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, options: str = "") -> None:
         self._folder = folder
+        self._options = options
+        self.folder = str(folder)
         self.url = f"postgresql+psycopg://moldau@/postgres?host={folder}"
 
     def _run(self, *command: str) -> None:
@@ -52,7 +54,9 @@ class Postgres:
         self._run("initdb", "-D", "data", "-A", "trust", "-U", "moldau", "--no-sync", "-E", "UTF8")
 
     def start(self) -> None:
-        options = f"-c listen_addresses='' -c fsync=off -c shared_buffers=8MB -k {self._folder}"
+        options = (
+            f"-c listen_addresses='' -c fsync=off -c shared_buffers=8MB -k {self._folder} {self._options}"
+        )
         self._run("pg_ctl", "-D", "data", "-w", "-t", "60", "-l", "server.log", "-o", options, "start")
 
     def stop(self) -> None:
@@ -61,13 +65,13 @@ class Postgres:
 
 
 @contextlib.contextmanager
-def running_postgres() -> Iterator[Postgres]:
+def running_postgres(options: str = "") -> Iterator[Postgres]:
     """A started server; skips where there can be none."""
     if reason := missing():
         pytest.skip(reason)
     folder = Path(tempfile.mkdtemp(prefix="mpg", dir="/tmp"))  # short: it holds a Unix socket
     folder.chmod(0o777)
-    server = Postgres(folder)
+    server = Postgres(folder, options)
     try:
         server.make()
         server.start()

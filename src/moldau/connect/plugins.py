@@ -80,6 +80,13 @@ PLUGINS: list[Plugin] = [
         ),
         "connect-http",
     ),
+    Plugin(
+        Kind.SINK,
+        "JdbcSink",
+        "moldau.connect.connectors.jdbc.sink:JdbcSink",
+        ("io.confluent.connect.jdbc.JdbcSinkConnector", "io.aiven.connect.jdbc.JdbcSinkConnector"),
+        "connect-jdbc",
+    ),
     Plugin(Kind.SINK, "Delta", "moldau.connect.connectors.lake.delta:DeltaSink", (), "connect-lake"),
     Plugin(
         Kind.SINK,

@@ -1,0 +1,102 @@
+"""Databases for these tests: one of each kind for all, a schema or database for each test."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[3] / "kit"))
+
+from kit_mariadb import Mariadb, running_mariadb
+from kit_postgres import Postgres, running_postgres
+
+LOGICAL = "-c wal_level=logical -c max_wal_senders=20 -c max_replication_slots=20"
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[Postgres]:
+    with running_postgres(LOGICAL) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def mariadb_server() -> Iterator[Mariadb]:
+    with running_mariadb() as server:
+        yield server
+
+
+_numbers = iter(range(1, 1_000_000))
+
+
+@pytest.fixture
+def postgres(postgres_server: Postgres) -> str:
+    """The address of an empty database."""
+    import psycopg
+
+    name = f"shop{next(_numbers)}"
+    with psycopg.connect(
+        host=postgres_server.folder, user="moldau", dbname="postgres", autocommit=True
+    ) as all_:
+        all_.execute(f"CREATE DATABASE {name}")
+    return f"postgresql+psycopg://moldau@/{name}?host={postgres_server.folder}"
+
+
+@pytest.fixture
+def mariadb(mariadb_server: Mariadb) -> str:
+    """The address of an empty database."""
+    import pymysql
+
+    name = f"shop{next(_numbers)}"
+    with pymysql.connect(host="127.0.0.1", port=mariadb_server.port, user="moldau", autocommit=True) as all_:
+        all_.cursor().execute(f"CREATE DATABASE {name}")
+    return f"mysql+pymysql://moldau@127.0.0.1:{mariadb_server.port}/{name}"
+
+
+@pytest.fixture(params=["postgresql", "mariadb", "sqlite"])
+def any_database(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """The address of an empty database, of each kind in turn."""
+    if request.param == "sqlite":
+        return f"jdbc:sqlite:{tmp_path}/shop.db"
+    return str(request.getfixturevalue({"postgresql": "postgres"}.get(request.param, request.param)))
+
+
+@pytest.fixture
+def sql() -> Iterator[Callable[..., list[Any]]]:
+    """Rows of a statement, by a connection that has nothing to do with ours."""
+    opened: dict[str, Any] = {}
+
+    def run(url: str, statement: str) -> list[Any]:
+        if url not in opened:
+            opened[url] = connected(url)
+        cursor = opened[url].cursor()
+        cursor.execute(statement)
+        return list(cursor.fetchall()) if cursor.description else []
+
+    yield run
+    for each in opened.values():
+        each.close()
+
+
+def connected(url: str) -> Any:
+    """A connection of the driver itself, which commits by itself."""
+    from urllib.parse import parse_qsl, urlsplit
+
+    if url.startswith("jdbc:sqlite:"):
+        import sqlite3
+
+        return sqlite3.connect(url.removeprefix("jdbc:sqlite:"), isolation_level=None, timeout=30)
+    parts = urlsplit(url)
+    if parts.scheme.startswith("postgresql"):
+        import psycopg
+
+        host = dict(parse_qsl(parts.query))["host"]
+        return psycopg.connect(host=host, user="moldau", dbname=parts.path[1:], autocommit=True)
+    import pymysql
+
+    return pymysql.connect(
+        host=parts.hostname, port=parts.port, user="moldau", database=parts.path[1:], autocommit=True
+    )
