@@ -130,3 +130,16 @@ PLUGINS.append(
         (f"{_KAFKA}storage.SimpleHeaderConverter",),
     )
 )
+PLUGINS += [
+    Plugin(
+        Kind.CONVERTER,
+        name,
+        f"moldau.connect.converters.registry.converters:{name}",
+        (f"io.confluent.connect.{package}.{name}",),
+    )
+    for name, package in (
+        ("AvroConverter", "avro"),
+        ("JsonSchemaConverter", "json"),
+        ("ProtobufConverter", "protobuf"),
+    )
+]

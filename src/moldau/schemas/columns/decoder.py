@@ -39,12 +39,15 @@ number.
 """
 
 
-def spark_types(parsed: ParsedSchema) -> pa.Schema:
-    """The columns of a schema; NoColumns if Spark can have none for it."""
+def spark_types(parsed: ParsedSchema, indexes: tuple[int, ...] = ()) -> pa.Schema:
+    """The columns of a schema; NoColumns if Spark can have none for it.
+
+    `indexes`: which message of a Protobuf file (the first).
+    """
     if parsed.schema_type is SchemaType.AVRO:
         return pa.schema(avro_types.arrow_fields(avro_tree(parsed)))
     if parsed.schema_type is SchemaType.PROTOBUF:
-        return pa.schema(protobuf_types.arrow_fields(protobuf_types.message_of(parsed)))
+        return pa.schema(protobuf_types.arrow_fields(protobuf_types.message_of(parsed, indexes)))
     return pa.schema(list(json_types.arrow_row(parsed)[0]))
 
 
@@ -73,15 +76,16 @@ class Decoder:
         reader: ParsedSchema,
         schema_by_id: Callable[[int], ParsedSchema],
         schema_by_guid: Callable[[str], ParsedSchema] | None = None,
+        message_indexes: tuple[int, ...] = (),
     ) -> None:
-        self.schema = spark_types(reader)
+        self.schema = spark_types(reader, message_indexes)
         self.problems: dict[int | str, str] = {}
         self._schema_by_id, self._schema_by_guid = schema_by_id, schema_by_guid
         self._json = JsonDecoder(reader) if reader.schema_type is SchemaType.JSON else None
         if self._json is not None:
             return
         self._layout = Layout(pa.struct(list(self.schema)))
-        self._compile = _compiler(reader, self._layout)
+        self._compile = _compiler(reader, self._layout, message_indexes)
         self._kernel = make_kernel(self._layout, reader.schema_type is SchemaType.PROTOBUF)
         self._headers = self._program_bytes = 0
 
@@ -140,9 +144,9 @@ class Decoder:
         self._headers += 1
 
 
-def _compiler(reader: ParsedSchema, layout: Layout) -> Compiler:
+def _compiler(reader: ParsedSchema, layout: Layout, indexes: tuple[int, ...]) -> Compiler:
     if reader.schema_type is SchemaType.PROTOBUF:
-        return _protobuf_compiler(reader, layout)
+        return _protobuf_compiler(reader, layout, indexes)
     root = avro_tree(reader)
 
     def compile_avro(header: bytes, writer: ParsedSchema) -> Program:
@@ -156,10 +160,10 @@ def _compiler(reader: ParsedSchema, layout: Layout) -> Compiler:
     return compile_avro
 
 
-def _protobuf_compiler(reader: ParsedSchema, layout: Layout) -> Compiler:
+def _protobuf_compiler(reader: ParsedSchema, layout: Layout, indexes: tuple[int, ...]) -> Compiler:
     from moldau.schemas.columns.protobuf_program import protobuf_program
 
-    message = protobuf_types.message_of(reader)
+    message = protobuf_types.message_of(reader, indexes)
     program = protobuf_program(message, layout)
 
     def compile_protobuf(header: bytes, writer: ParsedSchema) -> Program:

@@ -59,7 +59,8 @@ class Encoder:
         result = encode(self._layout.packed(), columns, *program.packed(), self._header, len(rows))
         if len(result) == 3:
             row, node, reason = result
-            raise NotEncodable(f"row {row}: {writing.paths.get(node, 'value')} {SENTENCES[Reason(reason)]}")
+            sentence = f"row {row}: {writing.paths.get(node, 'value')} {SENTENCES[Reason(reason)]}"
+            raise NotEncodable(sentence, row)
         offsets, data = result
         validity = None if rows.null_count == 0 else pc.is_valid(rows).buffers()[1]
         buffers = [validity, pa.py_buffer(offsets), pa.py_buffer(data)]

@@ -6,7 +6,14 @@ class NoColumns(ValueError):
 
 
 class NotEncodable(ValueError):
-    """Rows do not fit the schema they should be written with; the message names the field."""
+    """Rows do not fit the schema they should be written with; the message names the field.
+
+    `row`: the first that does not; None: it is a whole column.
+    """
+
+    def __init__(self, message: str, row: int | None = None) -> None:
+        super().__init__(message)
+        self.row = row
 
 
 class UnknownSchema(LookupError):
