@@ -15,6 +15,8 @@ from confluent_kafka import Consumer, KafkaError, Producer
 from joserfc import jws
 from joserfc.jwk import ECKey
 
+from moldau.client.admin.problem import KafkaProblem
+from moldau.client.admin.tokens import Token, create_token, describe_tokens, expire_token, renew_token
 from moldau.client.cluster import Cluster
 from moldau.client.errors import ClientError
 from moldau.client.options import parse_options
@@ -23,7 +25,6 @@ from moldau.common.protocol.messages.metadata import MetadataRequest
 from moldau.testing import Broker
 from moldau.testing.kerberos import KerberosRealm, missing_programs
 from moldau.testing.ports import reserve_port
-from moldau.tools.commands.tokens.requests import Refusal, Token, create, describe, expire, renew
 from moldau.tools.kafka.running import run
 from moldau.tools.main import main
 
@@ -191,25 +192,25 @@ def test_an_issuers_token_of_confluent_kafka(secured: Secured) -> None:
 @pytest.mark.parametrize("mechanism", ["SCRAM-SHA-256", "SCRAM-SHA-512"])
 def test_a_delegation_token_from_its_creation_to_its_end(secured: Secured, mechanism: str) -> None:
     with secured.cluster(secured.plain("alice")) as alice, secured.cluster(secured.plain("bob")) as bob:
-        token = create(alice, ["User:bob"], -1)
+        token = create_token(alice, ["User:bob"], -1)
         assert (token.owner, token.requester) == ("User:alice", "User:alice")
-        assert token in describe(bob, ["User:alice"])
+        assert token in describe_tokens(bob, ["User:alice"])
         with secured.cluster(secured.by_token(token, mechanism)) as holder:
             holder.any_broker().ask(MetadataRequest(topics=[]))
             for refused in (
-                lambda: create(holder, [], -1),
-                lambda: describe(holder, None),
-                lambda: renew(holder, token.hmac, -1),
+                lambda: create_token(holder, [], -1),
+                lambda: describe_tokens(holder, None),
+                lambda: renew_token(holder, token.hmac, -1),
             ):
-                with pytest.raises(Refusal) as raised:
+                with pytest.raises(KafkaProblem) as raised:
                     refused()
                 assert raised.value.error_code == ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
-        assert renew(bob, token.hmac, 60_000) < token.expires_ms
+        assert renew_token(bob, token.hmac, 60_000) < token.expires_ms
         other = SCRAM_OF_THE_OTHER[mechanism]
         assert secured.can_log_in(secured.by_token(token, other))
         forged = token._replace(hmac=bytes(64))
         assert not secured.can_log_in(secured.by_token(forged, mechanism))
-        expire(alice, token.hmac, -1)
+        expire_token(alice, token.hmac, -1)
         assert not secured.can_log_in(secured.by_token(token, mechanism))
     # A token's id and HMAC are no user and password.
     as_user = secured.by_token(token, mechanism)
@@ -222,7 +223,7 @@ SCRAM_OF_THE_OTHER = {"SCRAM-SHA-256": "SCRAM-SHA-512", "SCRAM-SHA-512": "SCRAM-
 
 def test_a_login_ends_with_its_token(secured: Secured) -> None:
     with secured.cluster(secured.plain()) as alice:
-        token = create(alice, [], 2_000)
+        token = create_token(alice, [], 2_000)
         with secured.cluster(secured.by_token(token)) as holder:
             broker = holder.any_broker()
             broker.ask(MetadataRequest(topics=[]))
@@ -242,7 +243,7 @@ def test_a_ticket(secured: Secured) -> None:
     if secured.realm is None:
         pytest.skip("no Kerberos here (krb5-kdc, krb5-user, the package gssapi)")
     with secured.cluster(secured.by_ticket()) as carol:
-        token = create(carol, [], -1)
+        token = create_token(carol, [], -1)
         assert token.owner == "User:carol"
     secured.realm.add("stranger")
     assert secured.can_log_in(secured.by_ticket("stranger"))

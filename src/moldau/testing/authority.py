@@ -4,7 +4,7 @@ Kafka's settings can name.
 Keys are of elliptic curves (P-256), which take a fraction of a millisecond to make. All lie unencrypted in a
 folder that the caller removes. Needs the package cryptography (`pip install 'moldau[security]'`).
 
-Not here: the authority that `moldau security certificates` makes for a test bench (moldau/broker/security).
+Not here: the authority of `moldau security certificates` (common/credentials/certificates).
 """
 
 from __future__ import annotations

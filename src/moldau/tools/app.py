@@ -15,7 +15,7 @@ from typing import Annotated, Any
 
 import typer
 
-from moldau.tools.shared.errors import CommandError, explain_kafka_failure
+from moldau.tools.shared.errors import CommandError, error_name, exit_code, explain_kafka_failure
 from moldau.tools.shared.options import take_command_config
 
 COMMANDS: dict[str, str] = {
@@ -143,7 +143,7 @@ def run(words: Sequence[str]) -> int:
         if message is None:
             raise
         _complain(_with_cause(message, failure))
-        return 1
+        return exit_code(failure)
     return 0
 
 
@@ -152,8 +152,7 @@ def _with_cause(message: str, failure: Exception) -> str:
     from moldau.tools.shared import connection
     from moldau.tools.shared.causes import with_cause
 
-    error: Any = failure.args[0] if failure.args else None
-    return with_cause(message, error.name(), connection.latest) if hasattr(error, "name") else message
+    return with_cause(message, error_name(failure), connection.latest)
 
 
 def _complain(message: str) -> None:

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import pytest
 
-from moldau.broker.security.certificates.authority import Authority, Issued
+from moldau.common.credentials.certificates.authority import Authority, Issued
 from moldau.common.credentials.tls.contexts import client_context, server_context
 from moldau.common.credentials.tls.options import TlsOptions
 

@@ -4,8 +4,8 @@ import ssl
 
 import pytest
 
-from moldau.broker.security.certificates import signing
-from moldau.broker.security.certificates.authority import Authority, Issued
+from moldau.common.credentials.certificates import signing
+from moldau.common.credentials.certificates.authority import Authority, Issued
 from moldau.common.credentials.tls import certificate, pem
 from moldau.common.credentials.tls.contexts import client_context, server_context
 from moldau.common.credentials.tls.options import TlsOptions

@@ -9,7 +9,7 @@ import pytest
 from moldau.broker.host import zookeeper_store
 from moldau.broker.metadata.store import MetadataStoreError
 from moldau.broker.metadata.zookeeper.options import options_of, parse_connect
-from moldau.broker.security.certificates.authority import Authority
+from moldau.common.credentials.certificates.authority import Authority
 from moldau.common.credentials.tls.options import TlsOptions
 from moldau.common.settings.broker import BrokerSettings
 from moldau.common.settings.rows import SettingError

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moldau.broker.security.acl_index import AclIndex, Verdict, _Hosts, network_of, plain_host
+from moldau.common.access.acl_index import AclIndex, Verdict, _Hosts, network_of, plain_host
 from moldau.common.protocol.acls import Acl
 from moldau.common.protocol.operations import Operation, PatternType, Permission, ResourceType
 

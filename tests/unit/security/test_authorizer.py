@@ -140,7 +140,7 @@ def test_a_failure_refuses(monkeypatch):
         raise RuntimeError("on purpose")
 
     with monkeypatch.context() as patched:
-        patched.setattr("moldau.broker.security.acl_index.AclIndex.add", fail)
+        patched.setattr("moldau.common.access.acl_index.AclIndex.add", fail)
         with pytest.raises(RuntimeError):
             made.append(AclsCreated((NO_READ,)))
         assert not reads(made.authorizer, client), "the decision before was emptied too"

@@ -17,9 +17,10 @@ from moldau.broker.metadata.view import MetadataView
 from moldau.common.core.files import OsFiles
 from moldau.common.credentials.scram import SHA_256, SHA_512, base64_text, credential_of, salted_password
 from moldau.common.settings.sources import from_texts
+from moldau.tools.commands.serve.first_users import first_users
 from moldau.tools.kafka.problems import ToolError
 from moldau.tools.kafka.programs import storage
-from moldau.tools.kafka.queries.scram_format import first_changes
+from moldau.tools.kafka.queries.scram_format import scram_users
 
 SALT = b"0123456789abcdef"
 CLUSTER = "clusterclusterclusterX"
@@ -124,6 +125,6 @@ def test_a_file_that_cannot_be_read_stops_the_start(tmp_path: Path, content: byt
 )
 def test_what_is_wrong_is_said_without_the_password(argument: str, sentence: str) -> None:
     with pytest.raises(ToolError) as problem:
-        first_changes([argument])
+        first_users(scram_users([argument]))
     assert sentence in str(problem.value)
     assert "s3cret" not in str(problem.value)

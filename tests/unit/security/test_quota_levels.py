@@ -8,7 +8,10 @@ import pytest
 
 from moldau.broker.metadata.changes import ClientQuotasChanged, replay
 from moldau.broker.metadata.image import EMPTY_IMAGE
-from moldau.broker.security.quotas.entities import (
+from moldau.broker.security.quotas.limits import ClientQuotas
+from moldau.broker.security.quotas.meters import METERS_MAX, NO_LIMIT
+from moldau.broker.security.quotas.rate import Windows
+from moldau.common.access.quota_entities import (
     FETCH,
     PRODUCE,
     AddressTable,
@@ -17,9 +20,6 @@ from moldau.broker.security.quotas.entities import (
     ordered,
     user_of,
 )
-from moldau.broker.security.quotas.limits import ClientQuotas
-from moldau.broker.security.quotas.meters import METERS_MAX, NO_LIMIT
-from moldau.broker.security.quotas.rate import Windows
 
 
 def entity(**parts):

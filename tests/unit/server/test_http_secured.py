@@ -12,7 +12,6 @@ import pytest
 import uvloop
 
 from moldau.broker.monitor.page import Ask, text_page
-from moldau.broker.security.certificates.authority import Authority
 from moldau.broker.server.http import HttpServer
 from moldau.broker.server.http_login import HttpLogins, guarded, users_of
 from moldau.broker.server.http_tls import HttpTls
@@ -22,6 +21,7 @@ from moldau.common.core.files import OsFiles
 from moldau.common.core.network import SystemNetwork
 from moldau.common.core.timers import LoopTimers
 from moldau.common.core.workers import thread_pool
+from moldau.common.credentials.certificates.authority import Authority
 from moldau.common.credentials.tls.contexts import client_context
 from moldau.common.credentials.tls.handshakes import Handshakes
 from moldau.common.credentials.tls.options import TlsOptions

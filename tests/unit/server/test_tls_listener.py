@@ -14,7 +14,6 @@ import uvloop
 from server_world import Script
 
 from moldau.broker.handlers.parts.broker import ResponseRoom
-from moldau.broker.security.certificates.authority import Authority, Issued
 from moldau.broker.server.connection import Connection, Dispatcher
 from moldau.broker.server.listener import Listener
 from moldau.broker.server.listener_tls import ListenerTls
@@ -25,6 +24,7 @@ from moldau.common.core.files import OsFiles
 from moldau.common.core.network import SystemNetwork
 from moldau.common.core.timers import LoopTimers
 from moldau.common.core.workers import thread_pool
+from moldau.common.credentials.certificates.authority import Authority, Issued
 from moldau.common.credentials.tls.contexts import client_context
 from moldau.common.credentials.tls.handshakes import Handshakes, HandshakeStep
 from moldau.common.credentials.tls.options import TlsOptions

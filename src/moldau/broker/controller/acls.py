@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from moldau.broker.controller.decision import DONE, RECORDS_MAX, TOO_LARGE, Decision, Outcome, Refusal, Steps
 from moldau.broker.metadata.changes import AclsCreated, AclsDeleted, Change
 from moldau.broker.metadata.image import Image
-from moldau.broker.security.acl_index import network_of
+from moldau.common.access.acl_index import network_of
 from moldau.common.protocol.acls import Acl, AclFilter
 from moldau.common.protocol.errors import ErrorCode
 from moldau.common.protocol.operations import CLUSTER_NAME, Operation, PatternType, Permission, ResourceType

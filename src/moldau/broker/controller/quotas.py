@@ -10,13 +10,14 @@ from typing import NamedTuple
 
 from moldau.broker.controller.decision import DONE, RECORDS_MAX, TOO_LARGE, Decision, Outcome, Refusal, Steps
 from moldau.broker.metadata.changes import Change, ClientQuotasChanged
-from moldau.broker.metadata.image import Image, QuotaEntity
-from moldau.broker.security.quotas.entities import (
+from moldau.broker.metadata.image import Image
+from moldau.common.access.quota_entities import (
     CLIENT_KEYS,
     CONNECTION,
     IP,
     TYPES,
     WHOLE_NUMBERS,
+    QuotaEntity,
     address_of,
     ordered,
 )

@@ -19,10 +19,10 @@ from moldau.broker.metadata.image import (
     Image,
     LogEnd,
     PartitionState,
-    QuotaEntity,
     ResourceType,
     TopicState,
 )
+from moldau.common.access.quota_entities import QuotaEntity
 from moldau.common.credentials.scram_credential import ScramCredential
 from moldau.common.protocol.acls import Acl
 

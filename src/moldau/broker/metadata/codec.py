@@ -26,11 +26,11 @@ from moldau.broker.metadata.image import (
     Image,
     LogEnd,
     PartitionState,
-    QuotaEntity,
     ResourceType,
     TopicState,
 )
 from moldau.broker.metadata.levels import complaint
+from moldau.common.access.quota_entities import QuotaEntity
 from moldau.common.core.ids import uuid_from_text, uuid_to_text
 from moldau.common.credentials.scram_credential import ScramCredential
 from moldau.common.protocol.acls import Acl

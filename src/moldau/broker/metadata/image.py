@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from moldau.broker.metadata.delegation_tokens import DelegationTokens
+from moldau.common.access.quota_entities import Quotas
 from moldau.common.credentials.scram_credential import ScramCredential
 from moldau.common.protocol.acls import Acls
 
@@ -147,12 +148,6 @@ class BrokerState(NamedTuple):
 
 ConfigKey = tuple[ResourceType, str]
 Configs = Mapping[ConfigKey, Mapping[str, str]]
-
-QuotaEntity = tuple[tuple[str, str | None], ...]
-"""What a quota is set for: (type, name) of a user, a client id, both, or an address; None for the default
-(security/quotas/entities.py)."""
-Quotas = Mapping[QuotaEntity, Mapping[str, float]]
-
 
 ScramUsers = Mapping[str, Mapping[str, ScramCredential]]
 """Users' SCRAM credentials, by name and mechanism; every user here has one at least."""

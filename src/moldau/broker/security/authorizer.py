@@ -13,7 +13,7 @@ these (a repeated Produce). A session finds its memory with one look at `session
 Invariant: a decision never outlives the ACLs that it was made by. The index follows the image in the same
 turn of the loop in which the image becomes the current one.
 
-Not here: which operation a request needs (handlers/), what the ACLs say (acl_index.py).
+Not here: which operation a request needs (handlers/), what the ACLs say (common/access).
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -22,7 +22,7 @@ from weakref import WeakValueDictionary
 
 from moldau.broker.metadata.changes import AclsCreated, AclsDeleted, Change
 from moldau.broker.metadata.image import Image
-from moldau.broker.security.acl_index import AclIndex, plain_host
+from moldau.common.access.acl_index import AclIndex, plain_host
 from moldau.common.protocol.acls import Acl, Acls
 from moldau.common.protocol.operations import OPERATIONS_OF, ResourceType
 

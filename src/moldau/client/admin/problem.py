@@ -5,7 +5,7 @@ Each user of it has its own words: the tools those of Kafka's tools, the REST pr
 
 from __future__ import annotations
 
-from moldau.client.errors import ClientError
+from moldau.client.errors import ClientError, error_words
 from moldau.common.protocol.errors import ErrorCode
 
 _CODES = {int(code): code for code in ErrorCode}
@@ -22,6 +22,11 @@ class KafkaProblem(ClientError):
         self.error_code = error_code
         self.reason = reason
         self.retriable = code is not None and code.retriable
+
+    @property
+    def words(self) -> str:
+        """The broker's own words, else Kafka's message and name of the error."""
+        return self.reason or error_words(self.error_code)
 
     @property
     def name(self) -> str:

@@ -203,7 +203,7 @@ def _write_passwords(folder: Path, known: Mapping[str, str]) -> None:
 
 
 def _make_certificates(folder: Path) -> None:
-    from moldau.broker.security.certificates.authority import Authority
+    from moldau.common.credentials.certificates.authority import Authority
 
     now_ms = time.time_ns() // 1_000_000
     authority = Authority.make("Moldau test cluster", now_ms)

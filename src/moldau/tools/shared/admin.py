@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from moldau.common.core.patterns import PatternError, compile_pattern
 from moldau.tools.shared.causes import why_no_topic, why_stalled, with_cause
-from moldau.tools.shared.errors import CommandError, UsageError, explain_kafka_failure
+from moldau.tools.shared.errors import CommandError, UsageError, error_name, explain_kafka_failure
 from moldau.tools.shared.output import note
 
 if TYPE_CHECKING:
@@ -72,11 +72,6 @@ def wait_for_each(futures: dict[Key, Future[Any]], connection: Connection, done:
         else:
             print(done.format(key))
     return well
-
-
-def error_name(failure: Exception) -> str:
-    """librdkafka's name for the error of a KafkaException."""
-    return str(failure.args[0].name()) if failure.args and hasattr(failure.args[0], "name") else ""
 
 
 def topic_names(admin: AdminClient, connection: Connection, *, internal: bool) -> list[str]:

@@ -28,6 +28,7 @@ from moldau.tools.shared.errors import CommandError, UsageError
 from moldau.tools.shared.options import DEFAULT_TIMEOUT_SECONDS, parse_assignments
 
 if TYPE_CHECKING:
+    from moldau.client.cluster import Cluster
     from moldau.client.connection import Connection as DirectConnection
     from moldau.client.options import ClientOptions
     from moldau.common.protocol.declare import Message
@@ -66,6 +67,7 @@ class Connection:
         self.extra_settings = librdkafka_settings(given)
         self.addresses = [parse_address(part) for part in bootstrap.split(",") if part.strip()]
         self._admin: AdminClient | None = None
+        self._cluster: Cluster | None = None
         self._options = client_options(given, timeout_seconds)
         self._direct: dict[tuple[str, int], DirectConnection] = {}
         self._ends_seconds: float | None = None
@@ -168,6 +170,18 @@ class Connection:
         if self._admin is None:
             self._admin = AdminClient(self.settings())
         return self._admin
+
+    def cluster(self) -> Cluster:
+        """Return the cluster that client/admin/ asks, one for the whole command."""
+        from moldau.client.cluster import Cluster
+
+        if self._cluster is None:
+            if self.given:
+                self.admin()  # librdkafka knows the names of all settings: KafkaException for any other
+            hosts = [(f"[{host}]" if ":" in host else host, port) for host, port in self.addresses]
+            options = replace(self._options, api_timeout_seconds=self.timeout_seconds)
+            self._cluster = Cluster(",".join(f"{host}:{port}" for host, port in hosts), options)
+        return self._cluster
 
     def producer(self, **more: Any) -> Producer:
         """Return a producer with the settings `more`, named with underscores for dots."""

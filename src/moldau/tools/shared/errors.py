@@ -1,12 +1,15 @@
 """Errors shown to the user: one sentence that ends with what to do.
 
-`CommandError` is raised by commands; `explain_kafka_failure` translates what confluent-kafka raises. The
-sentence includes Kafka's error name, since that is what people search for.
+`CommandError` is raised by commands; `explain_kafka_failure` translates what the clients raise. The sentence
+includes Kafka's error name, since that is what people search for.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from moldau.client.errors import ClientError
 
 FAILED = 1
 MISUSED = 2
@@ -42,13 +45,30 @@ ADVICE: dict[str, str] = {
     "GROUP_AUTHORIZATION_FAILED": _NO_RIGHT,
     "CLUSTER_AUTHORIZATION_FAILED": _NO_RIGHT,
     "TRANSACTIONAL_ID_AUTHORIZATION_FAILED": _NO_RIGHT,
+    "DELEGATION_TOKEN_AUTH_DISABLED": "set delegation.token.secret.key on all brokers, the same on each",
+    "DELEGATION_TOKEN_REQUEST_NOT_ALLOWED": "log in by SASL or a TLS certificate, for example with "
+    "-X security.protocol=SASL_SSL -X sasl.mechanism=SCRAM-SHA-512 ...",
+    "DELEGATION_TOKEN_AUTHORIZATION_FAILED": "a token for somebody else needs the operation CREATE_TOKENS on "
+    "that user: see `kafka-acls --user-principal`",
+    "DELEGATION_TOKEN_OWNER_MISMATCH": "only the token's owner and its renewers may do this",
+    "DELEGATION_TOKEN_NOT_FOUND": "see `moldau tokens list`",
+    "DELEGATION_TOKEN_EXPIRED": "create another one with `moldau tokens create`",
     "MSG_SIZE_TOO_LARGE": "raise the topic's max.message.bytes (and the client's message.max.bytes)",
 }
 """What to do about an error, by librdkafka's name for it."""
+_LIBRDKAFKA = {
+    "UNKNOWN_TOPIC_OR_PARTITION": "UNKNOWN_TOPIC_OR_PART",
+    "MESSAGE_TOO_LARGE": "MSG_SIZE_TOO_LARGE",
+}
+"""Its names that differ from Kafka's."""
 
 
 def explain_kafka_failure(failure: BaseException) -> str | None:
-    """Return the message for an exception of confluent-kafka; None for any other."""
+    """Return the message for an exception of confluent-kafka or our own client; None for any other."""
+    from moldau.client.errors import ClientError
+
+    if isinstance(failure, ClientError):
+        return _explain_client_error(failure)
     from confluent_kafka import KafkaError, KafkaException
 
     if isinstance(failure, KafkaException) and failure.args and isinstance(failure.args[0], KafkaError):
@@ -56,6 +76,40 @@ def explain_kafka_failure(failure: BaseException) -> str | None:
     if isinstance(failure, KafkaException):
         return str(failure)
     return None
+
+
+def _explain_client_error(failure: ClientError) -> str:
+    from moldau.client.admin.problem import KafkaProblem
+
+    if not isinstance(failure, KafkaProblem):
+        return str(failure)
+    return with_advice(f"{str(failure).strip().rstrip('.')} ({failure.name})", failure.name)
+
+
+def exit_code(failure: BaseException) -> int:
+    """How a command ends with what a client raised."""
+    from moldau.client.errors import OptionError
+
+    return MISUSED if isinstance(failure, OptionError) else FAILED
+
+
+def error_name(failure: BaseException) -> str:
+    """Kafka's or librdkafka's name for what a client raised; "" if it has none."""
+    from moldau.client.admin.problem import KafkaProblem
+    from moldau.client.errors import ClusterTimeout
+
+    if isinstance(failure, KafkaProblem):
+        return failure.name
+    if isinstance(failure, ClusterTimeout):
+        return "_TIMED_OUT"
+    error: Any = failure.args[0] if failure.args else None
+    return str(error.name()) if hasattr(error, "name") else ""
+
+
+def with_advice(sentence: str, name: str) -> str:
+    """The sentence, with what to do about an error of this name."""
+    advice = ADVICE.get(_LIBRDKAFKA.get(name, name))
+    return f"{sentence}: {advice}" if advice else sentence
 
 
 def is_of_unused_group(error: Any) -> bool:
@@ -73,5 +127,4 @@ def explain_kafka_error(error: object) -> str:
     # librdkafka says where an error arose; the name in brackets tells that already.
     text = text.removeprefix("Broker: ").removeprefix("Local: ")
     sentence = f"{text} ({name})" if text else str(name)
-    advice = ADVICE.get(name)
-    return f"{sentence}: {advice}" if advice else sentence
+    return with_advice(sentence, name)

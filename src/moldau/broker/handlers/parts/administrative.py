@@ -115,7 +115,7 @@ def _configs(row: Any, configs: list[Any]) -> str:
 
 
 def _acl(row: Any, pattern_type: int, permission: int) -> str:
-    from moldau.broker.security.acl_text import described
+    from moldau.common.access.acl_text import described
 
     return described(
         row.resource_type, row.resource_name, pattern_type, row.principal, row.host, row.operation, permission

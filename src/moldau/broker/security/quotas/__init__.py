@@ -1,6 +1,5 @@
 """Client quotas: bytes in and out, time of the event loop, changes of metadata, connections by address.
 
-    entities.py       users, client ids, addresses and their defaults; which of eight levels decides
     filters.py        which entities DescribeClientQuotas matches
     rate.py           the mean over some seconds, and how long a client must wait
     token_bucket.py   the same for changes of metadata, which come in bursts
@@ -9,6 +8,7 @@
     mutations.py      one request's changes of metadata
     connection_rates.py   new connections of one address
 
-Not here: changes of quotas (controller/quotas.py), where they are charged (server/dispatch.py,
+Not here: users, client ids, addresses, and which of eight levels decides (common/access/quota_entities.py),
+changes of quotas (controller/quotas.py), where they are charged (server/dispatch.py,
 produce/produce_request.py, fetch/fetch.py), quotas of replication (replication/replication_quota.py).
 """

@@ -11,9 +11,8 @@ Addresses that come and go fill no memory: one is forgotten when its rate is zer
 from collections import OrderedDict
 from collections.abc import Callable
 
-from moldau.broker.metadata.image import Quotas
-from moldau.broker.security.quotas.entities import AddressTable, address_of
 from moldau.broker.security.quotas.rate import Rate, Windows
+from moldau.common.access.quota_entities import AddressTable, Quotas, address_of
 
 _ADDRESSES_MAX = 50_000
 _LOOKED_AT = 4

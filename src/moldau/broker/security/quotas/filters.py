@@ -12,8 +12,7 @@ included). An entity matches that fits all components; with `strict` it must hav
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from moldau.broker.metadata.image import QuotaEntity, Quotas
-from moldau.broker.security.quotas.entities import CLIENT_ID, IP, TYPES, USER
+from moldau.common.access.quota_entities import CLIENT_ID, IP, TYPES, USER, QuotaEntity, Quotas
 
 
 class BadFilter(Exception):

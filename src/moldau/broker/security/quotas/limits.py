@@ -17,12 +17,21 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from moldau.broker.metadata.changes import Change, ClientQuotasChanged
-from moldau.broker.metadata.image import EMPTY_IMAGE, Image, Quotas
+from moldau.broker.metadata.image import EMPTY_IMAGE, Image
 from moldau.broker.security.quotas.connection_rates import ConnectionRates
-from moldau.broker.security.quotas.entities import FETCH, IP, MUTATION, PRODUCE, REQUEST, LimitTable, user_of
 from moldau.broker.security.quotas.meters import DELAY_MAX_MS, Meter, Meters
 from moldau.broker.security.quotas.mutations import Mutations
 from moldau.broker.security.quotas.rate import Windows
+from moldau.common.access.quota_entities import (
+    FETCH,
+    IP,
+    MUTATION,
+    PRODUCE,
+    REQUEST,
+    LimitTable,
+    Quotas,
+    user_of,
+)
 
 T = TypeVar("T")
 

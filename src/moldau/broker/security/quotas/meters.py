@@ -12,9 +12,9 @@ from collections import OrderedDict
 from collections.abc import Callable
 from itertools import islice
 
-from moldau.broker.security.quotas.entities import LimitTable, MeterKey
 from moldau.broker.security.quotas.rate import Rate, Windows
 from moldau.broker.security.quotas.token_bucket import TokenBucket
+from moldau.common.access.quota_entities import LimitTable, MeterKey
 
 METERS_MAX = 50_000
 NO_LIMIT = math.inf

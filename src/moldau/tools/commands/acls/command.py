@@ -435,7 +435,7 @@ def _settings_of(connection: Connection) -> tuple[Sequence[str], bool]:
 
 
 def _row(acl: Acl) -> dict[str, Any]:
-    from moldau.broker.security.acl_text import word
+    from moldau.common.access.acl_text import word
     from moldau.common.protocol.operations import Operation, PatternType, Permission, ResourceType
 
     return {
@@ -450,7 +450,7 @@ def _row(acl: Acl) -> dict[str, Any]:
 
 
 def _line(acl: Acl) -> str:
-    from moldau.broker.security.acl_text import described
+    from moldau.common.access.acl_text import described
 
     return described(*acl)
 

@@ -1,6 +1,6 @@
 """Which rule decides: the ACLs that apply to a resource, and what comes of them for one client.
 
-The decision is the broker's own code (security/acl_index.py) on the ACLs and settings that the broker tells;
+The decision is the broker's own code (access/acl_index.py) on the ACLs and settings that the broker tells;
 what is shown beside it are the ACLs that were looked at.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from moldau.broker.security.acl_index import AclIndex, Verdict, plain_host
+from moldau.common.access.acl_index import AclIndex, Verdict, plain_host
 from moldau.common.protocol.acls import Acl
 from moldau.common.protocol.operations import ANY_USER
 

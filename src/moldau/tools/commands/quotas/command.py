@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -19,8 +20,8 @@ from moldau.tools.shared.options import (
 from moldau.tools.shared.output import print_json, print_table
 
 if TYPE_CHECKING:
-    from moldau.broker.metadata.image import QuotaEntity
-    from moldau.tools.commands.quotas.requests import Ask, Refusal
+    from moldau.client.cluster import Cluster
+    from moldau.common.access.quota_entities import QuotaEntity
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -63,13 +64,11 @@ def list_(
     timeout: Timeout = DEFAULT_TIMEOUT_SECONDS,
 ) -> None:
     """List quotas: all, or those of a user, client id or address, alone and together with another."""
-    from moldau.tools.commands.quotas.requests import Refusal, held
+    from moldau.client.admin.quotas import find_quotas
 
     parts = _parts(user, default_user, client_id, default_client_id, ip, default_ip)
-    try:
-        found = held(_ask(bootstrap, client_settings, timeout), parts, strict=False)
-    except Refusal as refusal:
-        raise _failed(refusal) from None
+    with _cluster(bootstrap, client_settings, timeout) as cluster:
+        found = find_quotas(cluster, parts, strict=False)
     items = sorted(found.items(), key=_order)
     rows = [{"entity": dict(entity), "quotas": _numbers(values)} for entity, values in items]
     if as_json:
@@ -113,6 +112,8 @@ def add(
     timeout: Timeout = DEFAULT_TIMEOUT_SECONDS,
 ) -> None:
     """Set quotas of a user, a client id, both together, or an address. They hold at once on every broker."""
+    from moldau.client.admin.quotas import alter_quotas
+
     parts = _one(_parts(user, default_user, client_id, default_client_id, ip, default_ip))
     given: dict[str, float | None] = {
         PRODUCE: producer_byte_rate,
@@ -126,7 +127,8 @@ def add(
         options = ", ".join(f"--{key.replace('_', '-')}" for key in KEYS)
         raise UsageError(f"no quota is given: name one or more of {options}")
     _check(parts, values)
-    _change(bootstrap, client_settings, timeout, parts, values)
+    with _cluster(bootstrap, client_settings, timeout) as cluster:
+        alter_quotas(cluster, parts, values)
     told = ", ".join(f"{key}={_number(value)}" for key, value in values.items())
     print(f"Set {told} for {_shown(tuple(parts.items()))}.")
 
@@ -147,16 +149,15 @@ def remove(
     timeout: Timeout = DEFAULT_TIMEOUT_SECONDS,
 ) -> None:
     """Remove quotas: all of an entity, or those that are named. Clients that wait for them go on at once."""
-    from moldau.tools.commands.quotas.requests import Refusal, change, held
+    from moldau.client.admin.quotas import alter_quotas, find_quotas
 
     parts = _one(_parts(user, default_user, client_id, default_client_id, ip, default_ip))
     named = [each.replace("-", "_") for each in quotas or ()]
     for each in named:
         if each not in KEYS:
             raise UsageError(f"{each!r} is no quota: use {', '.join(KEYS)}")
-    ask = _ask(bootstrap, client_settings, timeout)
-    try:
-        (present,) = held(ask, parts, strict=True).values() or ({},)
+    with _cluster(bootstrap, client_settings, timeout) as cluster:
+        (present,) = find_quotas(cluster, parts, strict=True).values() or ({},)
         missing = [each for each in named if each not in present]
         if missing or not present:
             what = missing[0] if missing else "quota"
@@ -164,9 +165,7 @@ def remove(
                 f"there is no {what} for {_shown(tuple(parts.items()))}: see `moldau quotas list`"
             )
         gone = dict.fromkeys(named or present)
-        change(ask, parts, gone)
-    except Refusal as refusal:
-        raise _failed(refusal) from None
+        alter_quotas(cluster, parts, gone)
     print(f"Removed {', '.join(gone)} of {_shown(tuple(parts.items()))}.")
 
 
@@ -180,13 +179,11 @@ def explain(
     timeout: Timeout = DEFAULT_TIMEOUT_SECONDS,
 ) -> None:
     """Say which quotas a client has, which entity each comes from, and with whom it is shared."""
-    from moldau.broker.security.quotas.entities import CLIENT_KEYS, LimitTable
-    from moldau.tools.commands.quotas.requests import Refusal, held
+    from moldau.client.admin.quotas import find_quotas
+    from moldau.common.access.quota_entities import CLIENT_KEYS, LimitTable
 
-    try:
-        found = held(_ask(bootstrap, client_settings, timeout), {}, strict=False)
-    except Refusal as refusal:
-        raise _failed(refusal) from None
+    with _cluster(bootstrap, client_settings, timeout) as cluster:
+        found = find_quotas(cluster, {}, strict=False)
     rows = []
     for key in CLIENT_KEYS:
         decided = LimitTable(found, key).decides(user, client_id)
@@ -262,51 +259,23 @@ def _check(parts: Mapping[str, str | None], values: Mapping[str, float]) -> None
             raise UsageError(f"{option} must be above 0; `moldau quotas remove` takes a quota away")
 
 
-def _ask(bootstrap: str, client_settings: list[str] | None, timeout: float) -> Ask:
-    from moldau.tools.commands.quotas.requests import VERSION
+@contextmanager
+def _cluster(bootstrap: str, client_settings: list[str] | None, timeout: float) -> Iterator[Cluster]:
+    """The cluster; who lacks the right is told which one."""
+    from moldau.client.admin.problem import KafkaProblem
+    from moldau.common.protocol.errors import ErrorCode
     from moldau.tools.shared.connection import Connection
 
-    connection = Connection(bootstrap, client_settings, timeout)
-
-    def ask(request: Any) -> Any:
-        failure: CommandError | None = None
-        for address in connection.addresses:
-            try:
-                return connection.ask(address, request, VERSION)
-            except CommandError as problem:
-                failure = failure or problem
-        assert failure is not None
-        raise failure
-
-    return ask
-
-
-def _change(
-    bootstrap: str,
-    client_settings: list[str] | None,
-    timeout: float,
-    parts: Mapping[str, str | None],
-    values: Mapping[str, float | None],
-) -> None:
-    from moldau.tools.commands.quotas.requests import Refusal, change
-
     try:
-        change(_ask(bootstrap, client_settings, timeout), parts, values)
-    except Refusal as refusal:
-        raise _failed(refusal) from None
-
-
-def _failed(refusal: Refusal) -> CommandError:
-    from moldau.common.protocol.errors import ErrorCode
-    from moldau.tools.shared.raw_request import error_words
-
-    words = f"the broker refused: {refusal.message or error_words(refusal.error_code)}"
-    if refusal.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
-        words = (
-            f"{words.rstrip('.')}; log in as a super user, or as a principal with ALTER_CONFIGS (to see: "
-            "DESCRIBE_CONFIGS) on the cluster, with --command-config or -X"
-        )
-    return CommandError(words)
+        yield Connection(bootstrap, client_settings, timeout).cluster()
+    except KafkaProblem as problem:
+        words = f"the broker refused: {problem.words}"
+        if problem.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
+            words = (
+                f"{words.rstrip('.')}; log in as a super user, or as a principal with ALTER_CONFIGS (to see: "
+                "DESCRIBE_CONFIGS) on the cluster, with --command-config or -X"
+            )
+        raise CommandError(words) from None
 
 
 def _order(item: tuple[QuotaEntity, Any]) -> Any:

@@ -20,7 +20,7 @@ from moldau.common.credentials.errors import CredentialsError, MissingPackage
 from moldau.tools.shared.errors import CommandError
 
 if TYPE_CHECKING:
-    from moldau.broker.security.certificates.authority import Authority
+    from moldau.common.credentials.certificates.authority import Authority
 
 AUTHORITY, AUTHORITY_KEY = "authority.pem", "authority.key.pem"
 _NAME_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
@@ -71,7 +71,7 @@ class CertificateFolder:
             raise CommandError(f"the authority in {path} cannot be read: {error}") from None
 
     def _load_authority(self) -> Authority:
-        from moldau.broker.security.certificates.authority import Authority
+        from moldau.common.credentials.certificates.authority import Authority
 
         key, certificate = self.path / AUTHORITY_KEY, self.path / AUTHORITY
         if key.exists() != certificate.exists():

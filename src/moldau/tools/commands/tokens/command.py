@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from moldau.tools.shared.errors import CommandError, UsageError
+from moldau.tools.shared.errors import UsageError
 from moldau.tools.shared.options import (
     DEFAULT_BOOTSTRAP,
     DEFAULT_TIMEOUT_SECONDS,
@@ -16,13 +14,12 @@ from moldau.tools.shared.options import (
     ClientSettings,
     Json,
     Timeout,
-    parse_assignments,
 )
 from moldau.tools.shared.output import note, print_json, print_table
 
 if TYPE_CHECKING:
+    from moldau.client.admin.tokens import Token
     from moldau.client.cluster import Cluster
-    from moldau.tools.commands.tokens.requests import Token
 
 OF_THE_BROKER = -1
 
@@ -42,51 +39,10 @@ def register(root: typer.Typer) -> None:
     root.add_typer(app, name="tokens")
 
 
-@contextlib.contextmanager
-def _cluster(bootstrap: str, client_settings: list[str] | None, timeout: float) -> Iterator[Cluster]:
-    """The cluster; what it refuses, or that it cannot be reached, as CommandError."""
-    from moldau.client.cluster import Cluster
-    from moldau.client.errors import ClientError, OptionError
-    from moldau.client.options import parse_options
-    from moldau.common.protocol.errors import ErrorCode
-    from moldau.tools.commands.tokens.requests import Refusal
-    from moldau.tools.shared.connection import parse_address, require_listener
+def _cluster(bootstrap: str, client_settings: list[str] | None, timeout: float) -> Cluster:
+    from moldau.tools.shared.connection import Connection
 
-    given = parse_assignments(client_settings, "-X")
-    require_listener([parse_address(part) for part in bootstrap.split(",") if part.strip()])
-    limit_ms = str(int(timeout * 1000))
-    try:
-        options = parse_options(
-            {
-                "client.id": "moldau-cli",
-                "default.api.timeout.ms": limit_ms,
-                "request.timeout.ms": limit_ms,
-                **given,
-            }
-        )
-        with Cluster(bootstrap, options) as cluster:
-            yield cluster
-    except Refusal as refusal:
-        name = next((each.name for each in ErrorCode if each == refusal.error_code), "unknown")
-        advice = _ADVICE.get(name)
-        sentence = f"{refusal.words.rstrip('.')} ({name})"
-        raise CommandError(f"{sentence}: {advice}" if advice else sentence) from None
-    except OptionError as problem:  # in the words of Spark's options, which begin with kafka.
-        raise UsageError(str(problem).removeprefix("kafka.")) from None
-    except (ClientError, OSError) as failure:
-        raise CommandError(str(failure)) from None
-
-
-_ADVICE = {
-    "DELEGATION_TOKEN_AUTH_DISABLED": "set delegation.token.secret.key on all brokers, the same on each",
-    "DELEGATION_TOKEN_REQUEST_NOT_ALLOWED": "log in by SASL or a TLS certificate, for example with "
-    "-X security.protocol=SASL_SSL -X sasl.mechanism=SCRAM-SHA-512 ...",
-    "DELEGATION_TOKEN_AUTHORIZATION_FAILED": "a token for somebody else needs the operation CREATE_TOKENS on "
-    "that user: see `kafka-acls --user-principal`",
-    "DELEGATION_TOKEN_OWNER_MISMATCH": "only the token's owner and its renewers may do this",
-    "DELEGATION_TOKEN_NOT_FOUND": "see `moldau tokens list`",
-    "DELEGATION_TOKEN_EXPIRED": "create another one with `moldau tokens create`",
-}
+    return Connection(bootstrap, client_settings, timeout).cluster()
 
 
 @app.command("list")
@@ -107,11 +63,11 @@ def list_(
     timeout: Timeout = DEFAULT_TIMEOUT_SECONDS,
 ) -> None:
     """List the tokens that you own, asked for, or may renew; others as far as you may see them."""
-    from moldau.tools.commands.tokens.requests import describe
+    from moldau.client.admin.tokens import describe_tokens
 
     named = [_principal(each, "--owner") for each in owners or ()]
-    with _cluster(bootstrap, client_settings, timeout) as cluster:
-        tokens = describe(cluster, named or None)
+    cluster = _cluster(bootstrap, client_settings, timeout)
+    tokens = describe_tokens(cluster, named or None)
     _show(tokens, as_json=as_json, with_hmacs=with_hmacs)
 
 
@@ -138,12 +94,12 @@ def create(
     timeout: Timeout = DEFAULT_TIMEOUT_SECONDS,
 ) -> None:
     """Create a token, and print its HMAC: the password of SCRAM logins with it."""
-    from moldau.tools.commands.tokens.requests import create
+    from moldau.client.admin.tokens import create_token
 
     named = [_principal(each, "--renewer") for each in renewers or ()]
     whose = _principal(owner, "--owner") if owner else None
-    with _cluster(bootstrap, client_settings, timeout) as cluster:
-        token = create(cluster, named, _period_ms(lifetime), whose)
+    cluster = _cluster(bootstrap, client_settings, timeout)
+    token = create_token(cluster, named, _period_ms(lifetime), whose)
     _show([token], as_json=as_json, with_hmacs=True)
 
 
@@ -164,11 +120,11 @@ def renew(
     timeout: Timeout = DEFAULT_TIMEOUT_SECONDS,
 ) -> None:
     """Let a token expire later; never later than its maximum lifetime."""
-    from moldau.tools.commands.tokens.requests import renew
+    from moldau.client.admin.tokens import renew_token
 
     secret = _secret(hmac)
-    with _cluster(bootstrap, client_settings, timeout) as cluster:
-        moment_ms = renew(cluster, secret, _period_ms(period))
+    cluster = _cluster(bootstrap, client_settings, timeout)
+    moment_ms = renew_token(cluster, secret, _period_ms(period))
     if as_json:
         print_json({"expires": _moment(moment_ms)})
     else:
@@ -188,13 +144,13 @@ def remove(
     timeout: Timeout = DEFAULT_TIMEOUT_SECONDS,
 ) -> None:
     """Let a token expire. Clients that are logged in with it stay so until they have to log in again."""
-    from moldau.tools.commands.tokens.requests import expire
+    from moldau.client.admin.tokens import expire_token
 
     if after is not None and not after.strip():
         raise UsageError("--after is empty: write 90s or 12h, or leave it out to remove the token at once")
     secret = _secret(hmac)
-    with _cluster(bootstrap, client_settings, timeout) as cluster:
-        moment_ms = expire(cluster, secret, _period_ms(after or ""))
+    cluster = _cluster(bootstrap, client_settings, timeout)
+    moment_ms = expire_token(cluster, secret, _period_ms(after or ""))
     gone = not after
     if as_json:
         print_json({"expires": None if gone else _moment(moment_ms), "removed": gone})
@@ -210,7 +166,7 @@ def _principal(text: str, option: str) -> str:
 
 
 def _secret(hmac: str) -> bytes:
-    from moldau.tools.commands.tokens.requests import hmac_bytes
+    from moldau.client.admin.tokens import hmac_bytes
 
     try:
         return hmac_bytes(hmac)

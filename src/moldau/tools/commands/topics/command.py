@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from moldau.tools.shared import completion
-from moldau.tools.shared.errors import CommandError, UsageError, explain_kafka_failure
+from moldau.tools.shared.errors import CommandError, UsageError, error_name, explain_kafka_failure
 from moldau.tools.shared.options import (
     DEFAULT_BOOTSTRAP,
     DEFAULT_TIMEOUT_SECONDS,
@@ -142,7 +142,7 @@ def create(
     """Create topics."""
     from confluent_kafka.admin import NewTopic
 
-    from moldau.tools.shared.admin import ANSWER_SECONDS, error_name, wait
+    from moldau.tools.shared.admin import ANSWER_SECONDS, wait
     from moldau.tools.shared.causes import with_cause
     from moldau.tools.shared.connection import Connection
 

@@ -9,10 +9,19 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from moldau.tools.commands.tokens.requests import Refusal, Token, create, describe, expire, hmac_bytes, renew
+from moldau.client.admin.problem import KafkaProblem
+from moldau.client.admin.tokens import (
+    Token,
+    create_token,
+    describe_tokens,
+    expire_token,
+    hmac_bytes,
+    renew_token,
+)
 from moldau.tools.kafka.lines.options import Given, Long, Option, Parser, flag
 from moldau.tools.kafka.problems import CommandLineError, ToolError
 from moldau.tools.kafka.queries import reaching
+from moldau.tools.kafka.queries.refusals import told
 
 if TYPE_CHECKING:
     from moldau.client.cluster import Cluster
@@ -80,8 +89,8 @@ def main(words: Sequence[str]) -> int:
     try:
         with reaching.cluster(given) as cluster:
             run(cluster, given)
-    except Refusal as refusal:
-        raise ToolError(refusal.words) from None
+    except KafkaProblem as problem:
+        raise ToolError(told(problem)) from None
     return 0
 
 
@@ -92,7 +101,7 @@ def _create(cluster: Cluster, given: Given) -> None:
         f"max-life-time-period :{lifetime_ms}"
     )
     owners = _principals(given, "owner-principal")
-    token = create(cluster, renewers, lifetime_ms, owners[0] if owners else None)
+    token = create_token(cluster, renewers, lifetime_ms, owners[0] if owners else None)
     print(f"Created delegation token with tokenId : {token.token_id}")
     _print([token])
 
@@ -101,14 +110,16 @@ def _renew(cluster: Cluster, given: Given) -> None:
     hmac, period_ms = given.text("hmac") or "", given.number("renew-time-period") or 0
     secret = _secret(hmac)
     print(f"Calling renew token operation with hmac :{hmac} , renew-time-period :{period_ms}")
-    print(f"Completed renew operation. New expiry date : {_minute(renew(cluster, secret, period_ms))}")
+    print(f"Completed renew operation. New expiry date : {_minute(renew_token(cluster, secret, period_ms))}")
 
 
 def _expire(cluster: Cluster, given: Given) -> None:
     hmac, period_ms = given.text("hmac") or "", given.number("expiry-time-period") or 0
     secret = _secret(hmac)
     print(f"Calling expire token operation with hmac :{hmac} , expire-time-period :{period_ms}")
-    print(f"Completed expire operation. New expiry date : {_minute(expire(cluster, secret, period_ms))}")
+    print(
+        f"Completed expire operation. New expiry date : {_minute(expire_token(cluster, secret, period_ms))}"
+    )
 
 
 def _describe(cluster: Cluster, given: Given) -> None:
@@ -118,7 +129,7 @@ def _describe(cluster: Cluster, given: Given) -> None:
         if owners
         else "Calling describe token operation for current user."
     )
-    tokens = describe(cluster, owners or None)
+    tokens = describe_tokens(cluster, owners or None)
     print(f"Total number of tokens : {len(tokens)}", end="")
     _print(tokens)
 

@@ -42,16 +42,24 @@ def main(words: Sequence[str]) -> int:
     _check_levels(given.release_version, given.feature or [])
     users = given.add_scram or []
     if users:
-        from moldau.tools.kafka.queries.scram_format import first_changes
+        from moldau.tools.commands.serve.first_users import first_users
+        from moldau.tools.kafka.queries.scram_format import scram_users
 
-        content = first_changes(users)  # before anything is written
+        content = first_users(scram_users(users))  # before anything is written
     fresh = any(not (folder / META).exists() for folder in folders)
     code = format_(folders, given.cluster_id, _node_id(settings), ignore_formatted=given.ignore_formatted)
     if users and fresh:
-        from moldau.tools.kafka.queries.scram_format import write_first_changes
-
-        write_first_changes(Path(settings.get("metadata.log.dir") or folders[0]), content)
+        _write_users(Path(settings.get("metadata.log.dir") or folders[0]), content)
     return code
+
+
+def _write_users(folder: Path, content: bytes) -> None:
+    from moldau.tools.commands.serve.first_users import write_first_users
+
+    try:
+        write_first_users(folder, content)
+    except OSError as problem:
+        raise ToolError(f"the users cannot be written in {folder}: {problem.strerror}") from None
 
 
 def _parser() -> Subcommands:

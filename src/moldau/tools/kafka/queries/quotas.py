@@ -1,4 +1,4 @@
-"""Quotas of users, clients and addresses, for kafka-configs: DescribeClientQuotas and AlterClientQuotas.
+"""Quotas of users, clients and addresses, for kafka-configs.
 
 A user and a client together are one entity, other than the user alone. Not here: SCRAM users
 (scram_users.py).
@@ -7,12 +7,11 @@ A user and a client together are one entity, other than the user alone. Not here
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from moldau.broker.security.quotas.entities import CLIENT_KEYS, CONNECTION
-from moldau.client.admin.problem import KafkaProblem
-from moldau.client.admin.routing import ask_any
-from moldau.tools.commands.quotas.requests import ANY_NAME, AnyName, Refusal, change, held
+from moldau.client.admin import quotas
+from moldau.client.admin.quotas import ANY_NAME, AnyName
+from moldau.common.access.quota_entities import CLIENT_KEYS, CONNECTION
 from moldau.tools.kafka.problems import ToolError
 
 if TYPE_CHECKING:
@@ -28,11 +27,7 @@ def describe_quotas(cluster: Cluster, entity: Entity) -> None:
     wanted: dict[str, str | AnyName | None] = {
         kind: ANY_NAME if name is None else name or None for kind, name in _parts(entity).items()
     }
-    try:
-        found = held(_asking(cluster), wanted, strict=True)
-    except Refusal as refusal:
-        raise KafkaProblem(refusal.error_code, refusal.message) from None
-    for parts, values in found.items():
+    for parts, values in quotas.find_quotas(cluster, wanted, strict=True).items():
         named = ", ".join(
             f"the default {SHOWN[kind]}" if name is None else f"{SHOWN[kind]} '{name}'"
             for kind, name in parts
@@ -46,21 +41,14 @@ def alter_quotas(cluster: Cluster, entity: Entity, settings: Mapping[str, str | 
     """Set quotas, or (None) remove them."""
     _check_names(entity, settings)
     parts = {kind: name or None for kind, name in _parts(entity).items()}
-    asking = _asking(cluster)
-    try:
-        present: Mapping[str, float] = {}
-        for each in held(asking, parts, strict=True).values():
-            present = each
-        gone = [key for key, value in settings.items() if value is None and key not in present]
-        if gone:
-            raise ToolError(f"Invalid config(s): {','.join(gone)}")
-        change(
-            asking,
-            parts,
-            {key: None if text is None else _number(key, text) for key, text in settings.items()},
-        )
-    except Refusal as refusal:
-        raise KafkaProblem(refusal.error_code, refusal.message) from None
+    present: Mapping[str, float] = {}
+    for each in quotas.find_quotas(cluster, parts, strict=True).values():
+        present = each
+    gone = [key for key, value in settings.items() if value is None and key not in present]
+    if gone:
+        raise ToolError(f"Invalid config(s): {','.join(gone)}")
+    values = {key: None if text is None else _number(key, text) for key, text in settings.items()}
+    quotas.alter_quotas(cluster, parts, values)
     kind = entity.kind[:-1]
     print(
         f"Completed updating config for {kind} {entity.name}."
@@ -101,10 +89,6 @@ def _number(key: str, text: str) -> float:
         return float(text)
     except ValueError:
         raise ToolError(f"Cannot parse quota configuration value for {key}: {text}") from None
-
-
-def _asking(cluster: Cluster) -> Any:
-    return lambda request: ask_any(cluster, request)
 
 
 def java_double(value: float) -> str:

@@ -29,6 +29,16 @@ WORDS: dict[int, str] = {
         "Deleting offsets of a topic is forbidden while the consumer group is actively subscribed to it."
     ),
     ErrorCode.UNKNOWN_MEMBER_ID: "The coordinator is not aware of this member.",
+    ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED: "Delegation Token feature is not enabled.",
+    ErrorCode.DELEGATION_TOKEN_NOT_FOUND: "Delegation Token is not found on server.",
+    ErrorCode.DELEGATION_TOKEN_OWNER_MISMATCH: "Specified Principal is not valid Owner/Renewer.",
+    ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED: (
+        "Delegation Token requests are not allowed on PLAINTEXT/1-way SSL channels and on delegation token "
+        "authenticated channels."
+    ),
+    ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED: "Delegation Token authorization failed.",
+    ErrorCode.DELEGATION_TOKEN_EXPIRED: "Delegation Token is expired.",
+    ErrorCode.INVALID_PRINCIPAL_TYPE: "Supplied principalType is not supported.",
 }
 """Kafka's own words for codes that come without any."""
 _SPECIAL = {

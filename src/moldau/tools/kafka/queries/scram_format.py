@@ -3,18 +3,15 @@
     SCRAM-SHA-256=[name=alice,password=alice-secret]
     SCRAM-SHA-512=["name=alice","iterations=8192","salt=base64","saltedpassword=base64"]
 
-They are written into a file beside the metadata, which the first start takes and removes
-(metadata/first_changes.py). Errors are in Kafka's words, without the values that Kafka's repeat.
+Errors are in Kafka's words, without the values that Kafka's repeat. Not here: the file that they are written
+into (tools/commands/serve/first_users.py).
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from pathlib import Path
 
-from moldau.broker.metadata.changes import Change, ScramCredentialSet, ScramSecretMade
-from moldau.broker.metadata.first_changes import FILE_NAME, to_bytes
 from moldau.common.credentials.scram import (
     BY_NAME,
     ITERATIONS_DEFAULT,
@@ -26,36 +23,21 @@ from moldau.common.credentials.scram import (
     credential_of,
     salted_password,
 )
+from moldau.common.credentials.scram_credential import ScramCredential
 from moldau.tools.kafka.problems import ToolError
 
 _SALT_BYTES = 24
-_SECRET_BYTES = 32
+
+ScramUser = tuple[str, str, ScramCredential]
+"""A user, the mechanism and its credential."""
 
 
-def first_changes(arguments: Sequence[str]) -> bytes:
-    """The content of the file for these users. ToolError."""
-    changes: list[Change] = [ScramSecretMade(os.urandom(_SECRET_BYTES))]
-    changes += [_credential(argument.strip()) for argument in arguments]
-    return to_bytes(changes)
+def scram_users(arguments: Sequence[str]) -> list[ScramUser]:
+    """The users of --add-scram. ToolError."""
+    return [_credential(argument.strip()) for argument in arguments]
 
 
-def write_first_changes(folder: Path, content: bytes) -> None:
-    """Write the file, for its owner only. ToolError."""
-    path, partial = folder / FILE_NAME, folder / f"{FILE_NAME}.tmp"
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        partial.unlink(missing_ok=True)
-        descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        partial.replace(path)
-    except OSError as problem:
-        raise ToolError(f"{path} cannot be written: {problem.strerror}") from None
-
-
-def _credential(argument: str) -> Change:
+def _credential(argument: str) -> ScramUser:
     name, equals, text = argument.partition("=")
     if not equals:
         raise ToolError(
@@ -88,7 +70,7 @@ def _credential(argument: str) -> Change:
         raise ToolError("You must supply 'salt' with 'saltedpassword' to add-scram")
     else:
         salted = _decoded("saltedPassword", salted_text or "")
-    return ScramCredentialSet(user, mechanism.name, credential_of(mechanism, salted, salt, iterations))
+    return user, mechanism.name, credential_of(mechanism, salted, salt, iterations)
 
 
 def _component(text: str) -> tuple[str, str]:

@@ -1,4 +1,4 @@
-"""Requests about delegation tokens over our own client: confluent-kafka has none of them.
+"""Delegation tokens (KIP-48): created, described, renewed, ended.
 
 A token's HMAC is its secret: whoever has it can log in as the owner. It is not part of a `Token`'s repr.
 """
@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from moldau.client.errors import error_words
-from moldau.common.protocol.errors import ErrorCode
+from moldau.client.admin.problem import check
+from moldau.client.admin.routing import ask_any
 from moldau.common.protocol.messages.create_delegation_token import (
     CreatableRenewers,
     CreateDelegationTokenRequest,
@@ -26,29 +26,6 @@ from moldau.common.protocol.messages.renew_delegation_token import RenewDelegati
 if TYPE_CHECKING:
     from moldau.client.cluster import Cluster
     from moldau.common.protocol.declare import Message
-
-WORDS: Mapping[int, str] = {
-    ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED: "Delegation Token feature is not enabled.",
-    ErrorCode.DELEGATION_TOKEN_NOT_FOUND: "Delegation Token is not found on server.",
-    ErrorCode.DELEGATION_TOKEN_OWNER_MISMATCH: "Specified Principal is not valid Owner/Renewer.",
-    ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED: (
-        "Delegation Token requests are not allowed on PLAINTEXT/1-way SSL channels and on delegation token "
-        "authenticated channels."
-    ),
-    ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED: "Delegation Token authorization failed.",
-    ErrorCode.DELEGATION_TOKEN_EXPIRED: "Delegation Token is expired.",
-    ErrorCode.INVALID_PRINCIPAL_TYPE: "Supplied principalType is not supported.",
-}
-"""Kafka's own words, which scripts look for."""
-
-
-class Refusal(Exception):
-    """The broker refused."""
-
-    def __init__(self, error_code: int) -> None:
-        self.error_code = error_code
-        self.words = WORDS.get(error_code) or error_words(error_code)
-        super().__init__(self.words)
 
 
 class Token(NamedTuple):
@@ -80,10 +57,10 @@ def hmac_bytes(text: str) -> bytes:
         raise ValueError(str(error)) from None
 
 
-def create(
+def create_token(
     cluster: Cluster, renewers: Sequence[str], max_lifetime_ms: int, owner: str | None = None
 ) -> Token:
-    """Create a token for `owner`, or (None) for who is logged in. Refusal."""
+    """Create a token for `owner`, or (None) for who is logged in."""
     kind, name = _parts(owner) if owner else (None, None)
     request = CreateDelegationTokenRequest(
         owner_principal_type=kind,
@@ -105,9 +82,8 @@ def create(
     )
 
 
-def describe(cluster: Cluster, owners: Sequence[str] | None) -> list[Token]:
-    """The tokens that these owned, requested or may renew; None: of everyone, as far as they may be seen.
-    Refusal."""
+def describe_tokens(cluster: Cluster, owners: Sequence[str] | None) -> list[Token]:
+    """The tokens that these owned, requested or may renew; None: of everyone, as far as they may be seen."""
     rows = None
     if owners is not None:
         rows = [_owner(each) for each in owners]
@@ -127,25 +103,23 @@ def describe(cluster: Cluster, owners: Sequence[str] | None) -> list[Token]:
     ]
 
 
-def renew(cluster: Cluster, hmac: bytes, period_ms: int) -> int:
-    """Let a token expire later; returns when. Refusal."""
+def renew_token(cluster: Cluster, hmac: bytes, period_ms: int) -> int:
+    """Let a token expire later; returns when."""
     answer = _ask(cluster, RenewDelegationTokenRequest(hmac=hmac, renew_period_ms=period_ms))
     moment: int = answer.expiry_timestamp_ms
     return moment
 
 
-def expire(cluster: Cluster, hmac: bytes, period_ms: int) -> int:
-    """Let a token expire in `period_ms` (a negative one: at once); returns when. Refusal."""
+def expire_token(cluster: Cluster, hmac: bytes, period_ms: int) -> int:
+    """Let a token expire in `period_ms` (a negative one: at once); returns when."""
     answer = _ask(cluster, ExpireDelegationTokenRequest(hmac=hmac, expiry_time_period_ms=period_ms))
     moment: int = answer.expiry_timestamp_ms
     return moment
 
 
 def _ask(cluster: Cluster, request: Message) -> Any:
-    name = type(request).__name__.removesuffix("Request")
-    answer = cluster.persist(f"ask for {name}", lambda: cluster.any_broker().ask(request))
-    if answer.error_code:
-        raise Refusal(answer.error_code)
+    answer = ask_any(cluster, request)
+    check(answer.error_code)
     return answer
 
 

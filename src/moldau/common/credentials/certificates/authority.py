@@ -48,7 +48,7 @@ class Authority:
     @classmethod
     def make(cls, name: str, now_ms: int, days: int = 3650) -> "Authority":
         """A new authority of this name. CredentialsError: cryptography is not installed."""
-        from moldau.broker.security.certificates import signing
+        from moldau.common.credentials.certificates import signing
 
         key = signing.new_key()
         subject = signing.name_of(name)
@@ -57,28 +57,28 @@ class Authority:
     @classmethod
     def load(cls, key_pem: str, certificate_pem: str) -> "Authority":
         """One that was made before. ValueError: the texts are no such key and certificate."""
-        from moldau.broker.security.certificates import signing
+        from moldau.common.credentials.certificates import signing
 
         return cls(signing.load_key(key_pem), signing.load_certificate(certificate_pem))
 
     @property
     def certificate(self) -> str:
         """The authority's certificate, as PEM: what everybody trusts."""
-        from moldau.broker.security.certificates import signing
+        from moldau.common.credentials.certificates import signing
 
         return signing.certificate_pem(self._certificate)
 
     @property
     def key(self) -> str:
         """The authority's key, as PEM: who has it can make certificates."""
-        from moldau.broker.security.certificates import signing
+        from moldau.common.credentials.certificates import signing
 
         return signing.key_pem(self._key)
 
     def issue(self, name: str, hosts: Sequence[str], now_ms: int, days: int = 825) -> Issued:
         """A certificate for a broker (with the hosts and addresses it is reached by) or a user (with none).
         `name` is the common name, or a whole distinguished name (CN=alice,O=Shop)."""
-        from moldau.broker.security.certificates import signing
+        from moldau.common.credentials.certificates import signing
 
         key = signing.new_key()
         certificate = signing.issued_certificate(

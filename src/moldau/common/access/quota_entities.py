@@ -21,7 +21,9 @@ around every quota of client ids.)
 import ipaddress
 from collections.abc import Iterable, Mapping
 
-from moldau.broker.metadata.image import QuotaEntity, Quotas
+QuotaEntity = tuple[tuple[str, str | None], ...]
+"""What a quota is set for: (type, name) of a user, a client id, both, or an address; None for the default."""
+Quotas = Mapping[QuotaEntity, Mapping[str, float]]
 
 USER, CLIENT_ID, IP = "user", "client-id", "ip"
 TYPES = (USER, CLIENT_ID, IP)
