@@ -55,6 +55,9 @@ PLUGINS: list[Plugin] = [
         ("io.confluent.connect.http.HttpSinkConnector",),
         "connect-http",
     ),
+    Plugin(Kind.SOURCE, "DltSource", "moldau.connect.connectors.dlt.source:DltSource", (), "connect-dlt"),
+    Plugin(Kind.SINK, "DltSink", "moldau.connect.connectors.dlt.sink:DltSink", (), "connect-dlt"),
+    Plugin(Kind.SOURCE, "SingerSource", "moldau.connect.connectors.singer.source:SingerSource", ("singer",)),
     Plugin(
         Kind.SOURCE,
         "MqttSource",

@@ -188,8 +188,9 @@ class HttpSource(Source):
             at_offset = following
             if stays or not fresh:
                 again_at = time.monotonic() + self.config["request.interval.ms"] / 1000
+                yield None  # and not a wait: other partitions of the task are read meanwhile
                 while time.monotonic() < again_at and not self.context.stopping():
-                    yield None  # and not a wait: other partitions of the task are read meanwhile
+                    yield None
 
     def check(self, settings: Mapping[str, Any]) -> Mapping[str, Sequence[str]]:
         """Contradictions."""
