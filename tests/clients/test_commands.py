@@ -83,6 +83,8 @@ def test_configs_show_where_a_value_comes_from(moldau: Run, topic: str) -> None:
         row["name"]: row for row in as_json(moldau("configs", "describe", "topic", topic, "--all", "--json"))
     }
     assert rows["retention.ms"]["source"] != "topic"
+    misspelt = moldau("configs", "alter", "topic", topic, "--delete", "cleanup.polcy", code=1).stderr
+    assert b"nothing was changed; did you mean cleanup.policy?" in misspelt
     assert (
         b"INVALID_CONFIG" in moldau("configs", "alter", "topic", topic, "--set", "no.such=1", code=1).stderr
     )
@@ -102,6 +104,8 @@ def test_settings_of_every_broker_at_once(moldau: Run) -> None:
     assert (row["name"], row["value"], row["source"]) == ("log.cleaner.threads", "2", "broker default")
     moldau("configs", "alter", "broker", "default", "-d", "log.cleaner.threads")
     assert as_json(moldau("configs", "describe", "broker", "default", "--json")) == []
+    again = moldau("configs", "alter", "broker", "default", "-d", "log.cleaner.threads").stderr
+    assert b"no default of log.cleaner.threads was set" in again
     refused = moldau("configs", "alter", "broker", "default", "-s", "no.such=1", code=1).stderr
     assert b"no.such" in refused
     assert b"Traceback" not in refused

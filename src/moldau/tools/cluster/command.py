@@ -5,9 +5,10 @@ from __future__ import annotations
 import shlex
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.models import TyperPath
 
 from moldau.tools.shared.errors import CommandError, UsageError
 from moldau.tools.shared.options import Json, parse_assignments, teach
@@ -28,9 +29,26 @@ app = typer.Typer(
     epilog="Try: moldau cluster start   then: moldau cluster stop --broker 2   and: moldau cluster status",
 )
 
+
+class _FolderName(TyperPath):
+    """A path that is not empty: `purge -d "$UNSET"` is not about the folder where it is typed."""
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
+        if not str(value).strip():
+            self.fail("the folder's name is empty", param, ctx)
+        return super().convert(value, param, ctx)
+
+
 Data = Annotated[
     Path,
-    typer.Option("--data", "-d", metavar="DIR", envvar="MOLDAU_CLUSTER", help="The cluster's folder."),
+    typer.Option(
+        "--data",
+        "-d",
+        metavar="DIR",
+        envvar="MOLDAU_CLUSTER",
+        help="The cluster's folder.",
+        click_type=_FolderName(path_type=Path),
+    ),
 ]
 Only = Annotated[
     list[int] | None,

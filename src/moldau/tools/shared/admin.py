@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from concurrent.futures import Future
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from moldau.common.core.patterns import PatternError, compile_pattern
@@ -132,12 +133,22 @@ def describe_configs(
     return {resource.name: wait(future, connection) for resource, future in futures.items()}
 
 
+def require_names(names: Iterable[str] | None, option: str) -> None:
+    """UsageError if one is empty: a script's variable that is not set names no setting, group or topic."""
+    if any(not name.strip() for name in names or ()):
+        raise UsageError(f"{option} is empty: nothing was changed")
+
+
 def alter_configs(
     connection: Connection, kind: Any, names: Iterable[str], set_: dict[str, str], unset: Iterable[str]
 ) -> bool:
-    """Set and unset settings of the resources `names`; print the results, return whether all succeeded."""
+    """Set and unset settings of the resources `names`; print the results, return whether all succeeded.
+
+    A broker takes the removal of a setting that does not exist, so that is looked up: CommandError.
+    """
     from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
 
+    names, unset = list(names), list(unset)
     operations = [
         *(
             ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
@@ -146,6 +157,9 @@ def alter_configs(
         *(ConfigEntry(name, None, incremental_operation=AlterConfigOpType.DELETE) for name in unset),
     ]
     admin = connection.admin()
+    if unset:
+        for name, entries in describe_configs(admin, connection, kind, names).items():
+            _require_settings(name, entries, unset)
     # One request a resource: librdkafka sends a broker's settings to that broker and everything else to the
     # controller.
     well = True
@@ -154,3 +168,12 @@ def alter_configs(
         futures = admin.incremental_alter_configs([resource], request_timeout=connection.timeout_seconds)
         well &= wait_for_each({name: next(iter(futures.values()))}, connection, "Updated the settings of {}.")
     return well
+
+
+def _require_settings(resource: str, known: Iterable[str], names: Iterable[str]) -> None:
+    known = list(known)
+    for name in names:
+        if name not in known:
+            close = get_close_matches(name, known, n=1)
+            hint = f"; did you mean {close[0]}?" if close else ""
+            raise CommandError(f"{resource} has no setting {name!r}: nothing was changed{hint}")

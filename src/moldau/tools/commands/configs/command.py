@@ -19,7 +19,7 @@ from moldau.tools.shared.options import (
     Timeout,
     parse_assignments,
 )
-from moldau.tools.shared.output import print_json, print_table
+from moldau.tools.shared.output import note, print_json, print_table
 
 if TYPE_CHECKING:
     from moldau.tools.shared.connection import Connection
@@ -75,10 +75,11 @@ def describe(
     from moldau.tools.shared.connection import Connection
 
     resource_kind = _kind(kind)
+    given = None if name is None else _name(resource_kind, name)
     connection = Connection(bootstrap, client_settings, timeout)
     admin = connection.admin()
-    names = [_name(resource_kind, name)] if name is not None else _names(admin, connection, resource_kind)
-    if names == [""]:
+    names = _names(admin, connection, resource_kind) if given is None else [given]
+    if given == "":
         from moldau.tools.commands.configs.cluster_defaults import describe_default
 
         described: dict[str, dict[str, Any]] = {"": {**describe_default(connection)}}
@@ -136,18 +137,26 @@ def alter(
     timeout: Timeout = DEFAULT_TIMEOUT_SECONDS,
 ) -> None:
     """Set settings, or reset them to their defaults."""
-    from moldau.tools.shared.admin import alter_configs
+    from moldau.tools.shared.admin import alter_configs, require_names
     from moldau.tools.shared.connection import Connection
 
     settings = parse_assignments(set_, "--set")
     if not settings and not delete:
         raise UsageError("nothing to alter: give --set NAME=VALUE or --delete NAME")
     resource_kind = _kind(kind)
-    connection = Connection(bootstrap, client_settings, timeout)
     resource_name = _name(resource_kind, name)
+    require_names(delete, "--delete")
+    connection = Connection(bootstrap, client_settings, timeout)
     if not resource_name:
-        from moldau.tools.commands.configs.cluster_defaults import alter_default
+        from moldau.tools.commands.configs.cluster_defaults import alter_default, describe_default
 
+        if delete:
+            held = describe_default(connection)
+            for each in delete:
+                if each not in held:
+                    note(
+                        f"moldau: no default of {each} was set: see `moldau configs describe broker default`"
+                    )
         alter_default(connection, settings, delete or ())
         print("Updated the settings of every broker (default).")
         return
@@ -166,8 +175,11 @@ def _kind(word: str) -> Any:
 
 
 def _name(kind: Any, name: str) -> str:
+    """The resource's name in requests: "" for the cluster-wide defaults, which only `default` means."""
     from confluent_kafka.admin import ResourceType
 
+    if not name:
+        raise UsageError("the name is empty; `broker default` means the defaults of every broker")
     if kind == ResourceType.BROKER:
         if name == "default":
             return ""

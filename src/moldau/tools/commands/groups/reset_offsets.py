@@ -107,12 +107,14 @@ def reset_offsets(
 ) -> None:
     """Move what a group will read next (see HELP)."""
     from moldau.tools.commands.groups.description import list_groups
+    from moldau.tools.shared.admin import require_names
     from moldau.tools.shared.connection import Connection
 
     if dry_run and execute:
         raise UsageError("--dry-run and --execute contradict each other: give one")
     if bool(groups) == all_groups:
         raise UsageError("name the groups, or give --all-groups")
+    require_names(groups, "a group's name")
     target = choose_target(
         to_earliest=to_earliest,
         to_latest=to_latest,

@@ -220,6 +220,8 @@ def reset(
     """
     from moldau.tools.commands.streams.checkpoints import forget, require_flows, require_stopped
 
+    if checkpoints is not None and not checkpoints.strip():
+        raise UsageError("--checkpoints is empty: nothing was removed")
     with said_as_sentences():
         root = _root(checkpoints)
         chosen = require_flows(root, name, flows or [])

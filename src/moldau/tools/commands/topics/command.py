@@ -268,6 +268,7 @@ def alter(
     from moldau.tools.shared.admin import (
         ANSWER_SECONDS,
         alter_configs,
+        require_names,
         select_names,
         topic_names,
         wait_for_each,
@@ -277,6 +278,7 @@ def alter(
     settings = parse_assignments(config, "--config")
     if not partitions and not settings and not delete_config:
         raise UsageError("nothing to alter: give --partitions, --config or --delete-config")
+    require_names(delete_config, "--delete-config")
     connection = Connection(bootstrap, client_settings, timeout)
     admin = connection.admin()
     names = select_names(
@@ -358,7 +360,12 @@ def trim(
     from moldau.tools.shared.connection import Connection
     from moldau.tools.shared.offset_range import parse_offset_range, resolve
 
-    bound = parse_offset_range(before, time.time_ns() // 1_000_000).start
+    if not before.strip("@ ") or ":" in before.partition("@")[0]:
+        raise UsageError(f"--before {before!r} names no offset or moment: nothing was deleted")
+    until = parse_offset_range(before, time.time_ns() // 1_000_000)
+    if until.stop is not None:
+        raise UsageError(f"--before {before!r} is a range: name where the log is to begin")
+    bound = until.start
     connection = Connection(bootstrap, client_settings, timeout)
     admin = connection.admin()
     known = admin.list_topics(timeout=timeout).topics
