@@ -14,7 +14,8 @@ from moldau.broker.replication.following.follower_session import FetchLimits
 from moldau.broker.replication.following.out_of_range import NewStart
 from moldau.broker.replication.role_outputs import FetchFrom
 from moldau.common.protocol.errors import ErrorCode
-from moldau.common.protocol.messages.fetch import EpochEndOffset, FetchRequest, FetchTopic, PartitionData
+from moldau.common.protocol.messages.fetch import FetchRequest
+from moldau.common.protocol.replica_fetch import FetchedRow
 
 LEADER = 2
 LIMITS = FetchLimits(500, 1, 1000, 100)
@@ -83,20 +84,18 @@ class World:
             return
         if self.exceeded:
             machine.hold_back()
-        begun = machine.request(LIMITS)
+        begun = machine.request(LIMITS, 500)
         if begun is None:
             return
         request, changed = begun
-        topics: dict[bytes, FetchTopic] = {}
         for followed in changed:
-            machine.row_asked(followed, topics, LIMITS)
+            machine.row_asked(followed, request, LIMITS)
         if not machine.session_told():
             return
-        request.topics = list(topics.values())
         if draw.random() < 0.1:
             machine.request_failed("lost on its way", self.now_ms)
             return
-        self.take(request)
+        self.take(FetchRequest.decode(request.encode(17), 17))
         fetched = self.states(FetchState.FETCHING)
         assert {index for _, index in self.targets} == fetched, "asked for is exactly what is to be fetched"
         assert not self.states(FetchState.STORING), "the request waits for what is being stored"
@@ -128,17 +127,16 @@ class World:
             self.targets = targets_of([(TOPIC, rows)])
 
     def row(self, followed: Followed) -> None:
-        draw, row = self.draw, PartitionData()
+        draw, row = self.draw, FetchedRow(followed.partition.index)
         match draw.randrange(6):
             case 0:
-                row.error_code = draw.choice(
-                    (ErrorCode.OFFSET_OUT_OF_RANGE, ErrorCode.NOT_LEADER_OR_FOLLOWER)
-                )
+                errors = (ErrorCode.OFFSET_OUT_OF_RANGE, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+                row = row._replace(error_code=draw.choice(errors))
             case 1:
-                row.diverging_epoch = EpochEndOffset(epoch=0, end_offset=draw.randint(0, 40))
-                row.log_start_offset = draw.choice((-1, 20))
+                diverging = (0, draw.randint(0, 40))
+                row = row._replace(diverging=diverging, log_start_offset=draw.choice((-1, 20)))
             case _:
-                row.records = b"records"
+                row = row._replace(records=b"records")
         self.note(self.machine.row(followed, row, 10, self.now_ms))
 
     def note(self, outputs: tuple[Output, ...]) -> None:

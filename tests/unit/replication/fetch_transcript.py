@@ -28,7 +28,8 @@ from moldau.broker.replication.following.follower_session import FetchLimits
 from moldau.broker.replication.following.out_of_range import NewStart
 from moldau.broker.replication.role_outputs import FetchFrom
 from moldau.common.protocol.errors import ErrorCode
-from moldau.common.protocol.messages.fetch import EpochEndOffset, FetchTopic, PartitionData
+from moldau.common.protocol.messages.fetch import FetchRequest
+from moldau.common.protocol.replica_fetch import FetchedRow
 
 LEADER = 2
 PAUSE_MS_MAX = 1000
@@ -158,23 +159,23 @@ class Player:
         if self.rate_exceeded:
             machine.hold_back()
         wait_ms = machine.wait_ms_max(LIMITS.wait_ms_max, self.now_ms)
-        begun = machine.request(LIMITS)
+        begun = machine.request(LIMITS, wait_ms)
         if begun is None:
             return ["nothing"]
         request, changed = begun
-        topics: dict[bytes, FetchTopic] = {}
         for followed in changed:
-            machine.row_asked(followed, topics, LIMITS)
+            machine.row_asked(followed, request, LIMITS)
         assert machine.session_told()
+        sent = FetchRequest.decode(request.encode(17), 17)
         waits = "" if wait_ms == LIMITS.wait_ms_max else f" waits {wait_ms} ms"
-        lines = [f"session {request.session_id} epoch {request.session_epoch}{waits}"]
-        for topic in topics.values():
+        lines = [f"session {sent.session_id} epoch {sent.session_epoch}{waits}"]
+        for topic in sent.topics:
             name = topic.topic_id.decode().strip()
             lines += [
                 f"fetch {name}-{row.partition} epoch {row.current_leader_epoch} at {row.fetch_offset}"
                 for row in topic.partitions
             ]
-        for forgotten in request.forgotten_topics_data:
+        for forgotten in sent.forgotten_topics_data:
             name = forgotten.topic_id.decode().strip()
             lines += [f"leave out {name}-{index}" for index in forgotten.partitions]
         return lines
@@ -185,15 +186,15 @@ class Player:
         followed = self.machine.asked(partition.topic_id, partition.index)
         if followed is None:
             return ["dropped"]
-        row, own_start = PartitionData(), 0
+        row, own_start = FetchedRow(0), 0
         if words[1] == "diverging":
-            row.diverging_epoch = EpochEndOffset(epoch=int(words[2]), end_offset=int(words[4]))
+            row = row._replace(diverging=(int(words[2]), int(words[4])))
             if len(words) > 5:
-                own_start, row.log_start_offset = int(words[6]), int(words[8])
+                own_start, row = int(words[6]), row._replace(log_start_offset=int(words[8]))
         elif words[1] == "records":
-            row.records = b"records"
+            row = row._replace(records=b"records")
         elif words[1] != "nothing":
-            row.error_code = ErrorCode[words[1]]
+            row = row._replace(error_code=ErrorCode[words[1]])
         return self._note(self.machine.row(followed, row, own_start, self.now_ms))
 
     def _answered(self, words: list[str]) -> list[str]:

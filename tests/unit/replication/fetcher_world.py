@@ -15,7 +15,12 @@ from moldau.common.core.clock import ManualClock
 from moldau.common.core.slow_lane import SLICE_SECONDS, SlowLane
 from moldau.common.core.timers import ManualTimers
 from moldau.common.protocol.errors import ErrorCode
-from moldau.common.protocol.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
+from moldau.common.protocol.messages.fetch import (
+    FetchableTopicResponse,
+    FetchRequest,
+    FetchResponse,
+    PartitionData,
+)
 from moldau.common.protocol.messages.list_offsets import (
     ListOffsetsPartitionResponse,
     ListOffsetsResponse,
@@ -24,6 +29,7 @@ from moldau.common.protocol.messages.list_offsets import (
 
 HERE, LEADER = 1, 2
 TOPIC_ID = bytes(16)
+VERSION = 17
 
 
 class FakePeers:
@@ -34,7 +40,8 @@ class FakePeers:
 
     def send_raw(self, node_id: int, request: Any, **_: Any) -> "asyncio.Future[RawResponse]":
         future: asyncio.Future[RawResponse] = asyncio.get_running_loop().create_future()
-        self.waiting.append((request, future))
+        # As a leader reads it.
+        self.waiting.append((FetchRequest.decode(request.encode(VERSION), VERSION), future))
         return future
 
     async def send(self, node_id: int, request: Any, **_: Any) -> ListOffsetsResponse:
@@ -79,10 +86,9 @@ class FakePeers:
 
     def answer(self, *rows: PartitionData) -> None:
         """Answer the last request with these rows of the topic."""
-        version = 17
         topics = [FetchableTopicResponse(topic_id=TOPIC_ID, partitions=list(rows))] if rows else []
-        body = FetchResponse(session_id=7, responses=topics).encode(version)
-        self.waiting[-1][1].set_result(RawResponse(memoryview(body), 0, version))
+        body = FetchResponse(session_id=7, responses=topics).encode(VERSION)
+        self.waiting[-1][1].set_result(RawResponse(memoryview(body), 0, VERSION))
 
 
 class FakePartition(SimpleNamespace):

@@ -7,7 +7,6 @@ import pytest
 from fetcher_world import HERE, LEADER, World, turns
 
 from moldau.broker.replication.following.fetch_machine import FetchMachine
-from moldau.broker.replication.following.leader_fetch import LeaderFetch
 from moldau.broker.replication.role_outputs import FetchFrom
 from moldau.common.protocol.errors import ErrorCode
 from moldau.common.protocol.messages.fetch import PartitionData
@@ -39,7 +38,7 @@ def test_a_partition_whose_new_start_meets_a_bug_pauses_and_is_fetched_again(
     asyncio.run(scenario())
 
 
-@pytest.mark.parametrize(("owner", "name"), [(FetchMachine, "tick"), (LeaderFetch, "_take_over_early")])
+@pytest.mark.parametrize(("owner", "name"), [(FetchMachine, "tick"), (FetchMachine, "may_request")])
 def test_the_loop_goes_on_after_a_bug_when_it_has_paused(
     owner: type, name: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

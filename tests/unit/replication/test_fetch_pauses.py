@@ -13,7 +13,7 @@ from moldau.broker.replication.following.fetch_machine import RESUMED_AT_ONCE, F
 from moldau.broker.replication.following.follower_session import FetchLimits
 from moldau.broker.replication.role_outputs import FetchFrom
 from moldau.common.protocol.errors import ErrorCode
-from moldau.common.protocol.messages.fetch import FetchTopic, PartitionData
+from moldau.common.protocol.replica_fetch import FetchedRow
 
 LEADER = 2
 LIMITS = FetchLimits(500, 1, 1, 1)
@@ -31,14 +31,13 @@ def paused(count: int) -> FetchMachine:
         partition.log = FakeLog(latest_leader_epoch=0, log_start_offset=0)
         machine.follow(partition, FetchFrom(LEADER, 0, 0))
     machine.tick(0.0)
-    begun = machine.request(LIMITS)
+    begun = machine.request(LIMITS, 500)
     assert begun is not None
-    topics: dict[bytes, FetchTopic] = {}
     for followed in begun[1]:
-        machine.row_asked(followed, topics, LIMITS)
+        machine.row_asked(followed, begun[0], LIMITS)
     machine.answered()
     for followed in list(machine.all()):
-        machine.row(followed, PartitionData(error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER), 0, 0.0)
+        machine.row(followed, FetchedRow(0, ErrorCode.NOT_LEADER_OR_FOLLOWER), 0, 0.0)
     machine.session_answered(7)
     return machine
 

@@ -10,7 +10,7 @@ from moldau.broker.replication.fetch_session import Targets, targets_of, update
 from moldau.broker.replication.following.followed import Followed
 from moldau.broker.replication.following.follower_session import FetchLimits, FollowerSession
 from moldau.broker.replication.role_outputs import FetchFrom
-from moldau.common.protocol.messages.fetch import FetchRequest, FetchTopic
+from moldau.common.protocol.messages.fetch import FetchRequest
 
 LIMITS = FetchLimits(500, 1, 1000, 100)
 
@@ -58,12 +58,10 @@ class Leader:
 
 
 def request_of(session: FollowerSession) -> FetchRequest:
-    request = session.request(LIMITS)
-    topics: dict[bytes, FetchTopic] = {}
+    request = session.request(LIMITS, 500)
     for each in session.take_changed():
-        session.row(each, topics, LIMITS)
-    request.topics = list(topics.values())
-    return request
+        session.row(each, request, LIMITS)
+    return FetchRequest.decode(request.encode(17), 17)
 
 
 def told(session: FollowerSession) -> dict[tuple[bytes, int], tuple[int, int]]:

@@ -10,7 +10,6 @@ from fetch_transcript import fake_partition
 from moldau.broker.replication.following.fetch_machine import RELEASED_AT_ONCE, FetchMachine
 from moldau.broker.replication.following.follower_session import FetchLimits
 from moldau.broker.replication.role_outputs import FetchFrom
-from moldau.common.protocol.messages.fetch import FetchTopic
 
 LEADER = 2
 COUNT = 600
@@ -39,14 +38,14 @@ class Bench:
 
     def told(self) -> list[int]:
         """A request is sent: which partitions it fetches."""
-        machine, topics = self.machine, dict[bytes, FetchTopic]()
+        machine = self.machine
         machine.tick(self.now_ms)
         if self.exceeded:
             machine.hold_back()
-        begun = machine.request(LIMITS)
+        begun = machine.request(LIMITS, 0)
         assert begun is not None
         for followed in begun[1]:
-            machine.row_asked(followed, topics, LIMITS)
+            machine.row_asked(followed, begun[0], LIMITS)
         return [each.partition.index for each in machine.all() if self.is_told(each.partition)]
 
     def is_told(self, partition: Any) -> bool:

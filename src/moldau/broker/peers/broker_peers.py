@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
 from moldau.broker.metadata.image import BrokerState, Image
-from moldau.broker.peers.call import Call, RawResponse
+from moldau.broker.peers.call import Call, PeerRequest, RawResponse
 from moldau.broker.peers.channel import Channel
 from moldau.broker.peers.host import PeerHost
 from moldau.common.core.slow_lane import SlowLane
@@ -66,7 +66,7 @@ class BrokerPeers:
         return self._send(node_id, request, timeout_ms, version_min, version_max, raw=False)
 
     def send_raw(
-        self, node_id: int, request: Message, *, timeout_ms: int, version_min: int = 0
+        self, node_id: int, request: PeerRequest, *, timeout_ms: int, version_min: int = 0
     ) -> "asyncio.Future[RawResponse]":
         """As `send`, but the response is not decoded. Its memory is used again after `give_back`."""
         return self._send(node_id, request, timeout_ms, version_min, None, raw=True)
@@ -80,7 +80,7 @@ class BrokerPeers:
     def _send(
         self,
         node_id: int,
-        request: Message,
+        request: PeerRequest,
         timeout_ms: int,
         version_min: int,
         version_max: int | None,

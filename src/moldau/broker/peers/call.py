@@ -6,11 +6,22 @@ Invariant: settled once; who no longer waits (cancelled) disturbs nothing.
 """
 
 import asyncio
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 from moldau.broker.peers.peers import PeerError
 from moldau.common.core.timers import TimerHandle
 from moldau.common.protocol.declare import Message
+
+
+class PeerRequest(Protocol):
+    """What can be sent: a declared message, or a hand-tuned one."""
+
+    KEY: ClassVar[int]
+    VERSIONS: ClassVar[tuple[int, int]]
+    RESPONSE: ClassVar[type[Message]]
+
+    def encode(self, version: int) -> bytes:
+        """The request's bytes."""
 
 
 class RawResponse(NamedTuple):
@@ -37,7 +48,7 @@ class Call:
 
     def __init__(
         self,
-        request: Message,
+        request: PeerRequest,
         version_min: int,
         version_max: int | None,
         future: "asyncio.Future[Any]",

@@ -26,7 +26,7 @@ from moldau.broker.peers.connection import NoCommonVersion, PeerConnection
 from moldau.broker.peers.host import PeerHost
 from moldau.common.core.slow_lane import SlowLane
 from moldau.common.core.timers import TimerHandle
-from moldau.common.protocol.declare import is_long
+from moldau.common.protocol.declare import Message, is_long
 from moldau.common.protocol.wire import MalformedMessage
 
 if TYPE_CHECKING:
@@ -252,13 +252,14 @@ class Channel:
         except NoCommonVersion as error:
             call.fail(f"{self.name}: {error}")
             return
-        if is_long(call.request):
-            self._begin(self._encode_long(connection, call))
+        request = call.request
+        if isinstance(request, Message) and is_long(request):
+            self._begin(self._encode_long(connection, call, request))
             return
-        connection.send(call, call.request.encode(call.version))
+        connection.send(call, request.encode(call.version))
 
-    async def _encode_long(self, connection: PeerConnection, call: Call) -> None:
-        steps = call.request.encode_in_slices(call.version)
+    async def _encode_long(self, connection: PeerConnection, call: Call, request: Message) -> None:
+        steps = request.encode_in_slices(call.version)
         chunks = await self._lane.slices().run(steps)
         if connection.ready and not call.done:
             connection.send(call, b"".join(chunks))

@@ -20,9 +20,8 @@ from collections.abc import Callable, Mapping
 from typing import cast
 
 from moldau import __version__
-from moldau.broker.peers.call import Call, RawResponse
+from moldau.broker.peers.call import Call, PeerRequest, RawResponse
 from moldau.broker.peers.response_frames import MalformedFrame, ResponseFrames
-from moldau.common.protocol.declare import Message
 from moldau.common.protocol.frames import frame_request, has_tagged_response_header
 from moldau.common.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from moldau.common.protocol.wire import MalformedMessage, read_uvarint, skip_tags
@@ -217,7 +216,7 @@ class PeerConnection(asyncio.BufferedProtocol):
             call.fail(f"{self._name}: {reason}")
 
 
-def _body_offset(frame: memoryview, request: type[Message], version: int) -> int:
+def _body_offset(frame: memoryview, request: type[PeerRequest], version: int) -> int:
     if not has_tagged_response_header(request.KEY, version):
         return 4
     try:

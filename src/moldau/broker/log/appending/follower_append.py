@@ -80,7 +80,7 @@ class FollowerAppend:
             writer.write_staged()
             if begins_below:
                 writer.begin_below(checked[0].base_offset, now_ms)
-            self._write(batches, checked, now_ms)
+            size_bytes = self._write(batches, checked, now_ms)
         except OSError as error:
             if begins_below and writer.log_end_offset < end_before:
                 writer.stay_empty(end_before)
@@ -88,7 +88,8 @@ class FollowerAppend:
             refusal = Refusal(ErrorCode.KAFKA_STORAGE_ERROR, message)
             written = [view for view in checked if end_before < view.next_offset <= writer.log_end_offset]
             return self._result(refusal, written)
-        return self._result(None, checked)
+        last_epoch = checked[-1].leader_epoch if checked else -1
+        return FollowerAppended(0, None, writer.log_end_offset, size_bytes, last_epoch)
 
     def _check(self, batches: memoryview, leader_epoch: int) -> list[BatchView] | Refusal:
         """The whole batches that may be appended, or why none may."""
@@ -121,9 +122,9 @@ class FollowerAppend:
             return Refusal(ErrorCode.INVALID_RECORD, str(error))
         return views
 
-    def _write(self, batches: memoryview, views: list[BatchView], now_ms: int) -> None:
-        """Write the batches, those of a segment together; OSError, and then all before the end offset are
-        written.
+    def _write(self, batches: memoryview, views: list[BatchView], now_ms: int) -> int:
+        """Write the batches, those of a segment together: their bytes. OSError, and then all before the end
+        offset are written.
         """
         writer = self._writer
         start = position = 0
@@ -140,14 +141,15 @@ class FollowerAppend:
             position += view.size_bytes
         if start < position:
             writer.write([batches[start:position]])
+        return position
 
     def _refused(self, refusal: Refusal) -> FollowerAppended:
         return self._result(refusal, [])
 
-    def _result(self, refusal: Refusal | None, written: list[BatchView]) -> FollowerAppended:
+    def _result(self, refusal: Refusal, written: list[BatchView]) -> FollowerAppended:
         return FollowerAppended(
-            int(refusal.error_code) if refusal else 0,
-            refusal.message if refusal else None,
+            int(refusal.error_code),
+            refusal.message,
             self._writer.log_end_offset,
             sum(view.size_bytes for view in written),
             written[-1].leader_epoch if written else -1,

@@ -62,7 +62,7 @@ from moldau.broker.replication.following.followed import FetchState, Followed, P
 from moldau.broker.replication.following.follower_session import FetchLimits, FollowerSession
 from moldau.broker.replication.following.out_of_range import NewStart
 from moldau.common.protocol.errors import ErrorCode, error_name
-from moldau.common.protocol.messages.fetch import FetchRequest, FetchTopic, PartitionData
+from moldau.common.protocol.replica_fetch import FetchedRow, ReplicaFetchRequest
 
 if TYPE_CHECKING:
     from moldau.broker.replication.partition import Partition
@@ -300,18 +300,19 @@ class FetchMachine:
             return min(limit_ms, max(pause_ms, min(short_ms, SHORT_WAIT_MS_MAX)))
         return min(limit_ms, short_ms, SHORT_WAIT_MS_MAX)
 
-    def request(self, limits: FetchLimits) -> tuple[FetchRequest, list[Followed]] | None:
-        """The next request, and the partitions for whose rows `row_asked` is to be called; None: nothing is
-        fetched any more, and what would be left out is told with the next request.
+    def request(self, limits: FetchLimits, wait_ms: int) -> tuple[ReplicaFetchRequest, list[Followed]] | None:
+        """The next request, which waits at the leader for `wait_ms`, and the partitions for whose rows
+        `row_asked` is to be called; None: nothing is fetched any more, and what would be left out is told
+        with the next request.
         """
         if self._session.is_empty:
             return None
-        return self._session.request(limits), self._session.take_changed()
+        return self._session.request(limits, wait_ms), self._session.take_changed()
 
-    def row_asked(self, followed: Followed, topics: dict[bytes, FetchTopic], limits: FetchLimits) -> None:
+    def row_asked(self, followed: Followed, request: ReplicaFetchRequest, limits: FetchLimits) -> None:
         """Add this partition's row, if it is still to be fetched."""
         if followed.state is _FETCHING:
-            self._session.row(followed, topics, limits)
+            self._session.row(followed, request, limits)
 
     def session_told(self) -> bool:
         """Whether the request fetches anything. Else it is not sent; what it would have left out is not told,
@@ -364,7 +365,7 @@ class FetchMachine:
             return None
         return followed if self._session.told.get(followed) == followed.position else None
 
-    def row(self, followed: Followed, row: PartitionData, own_start_offset: int, now_ms: float) -> Outputs:
+    def row(self, followed: Followed, row: FetchedRow, own_start_offset: int, now_ms: float) -> Outputs:
         """What came of a partition that is `asked`; `own_start_offset`: where its log begins here."""
         position = followed.position
         if row.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
@@ -380,15 +381,15 @@ class FetchMachine:
                 f"with {error_name(row.error_code)}"
             )
             return (Report(logging.ERROR, text),)
-        diverging = row.diverging_epoch
-        if diverging.epoch >= 0 or diverging.end_offset >= 0:
-            if own_start_offset < diverging.end_offset <= row.log_start_offset:
+        if row.diverging is not None:
+            epoch, end_offset = row.diverging
+            if own_start_offset < end_offset <= row.log_start_offset:
                 # The leader deleted what it had in that epoch. Records kept below its start would be judged
                 # by nobody, and a batch that its start cuts through could not be appended behind them.
                 return self._restart(followed, row.log_start_offset)
-            return self._truncate(followed, diverging.epoch, diverging.end_offset)
+            return self._truncate(followed, epoch, end_offset)
         self.store(followed)
-        return (Append(followed, row.records or b"", row.high_watermark, row.log_start_offset),)
+        return (Append(followed, row.records, row.high_watermark, row.log_start_offset),)
 
     def store(self, followed: Followed) -> None:
         """(More of) what came is being stored."""

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from moldau.broker.replication.following.followed import Followed, Position
-from moldau.common.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
+from moldau.common.protocol.replica_fetch import ReplicaFetchRequest
 
 _EPOCH_MAX = (1 << 31) - 1
 _NO_SESSION = -1
@@ -71,58 +71,53 @@ class FollowerSession:
         self._forgotten.clear()
         self._changed = dict.fromkeys(everything)
 
-    def request(self, limits: FetchLimits) -> FetchRequest:
-        """The next request; its rows (`rows`) are still to be added."""
+    def request(self, limits: FetchLimits, wait_ms: int) -> ReplicaFetchRequest:
+        """The next request; its rows (`row`) are still to be added."""
         if not self.incremental:
             self._changed = dict.fromkeys((*self.told, *self._changed))
             self._forgotten.clear()
             self.told.clear()
-        forgotten: dict[bytes, ForgottenTopic] = {}
-        # Named as changed and as forgotten in one request, it would be forgotten.
-        named = {_key(followed) for followed in self._changed} if self._forgotten else set()
-        kept = [key for key in self._forgotten if key in named]
-        for topic_id, index in self._forgotten:
-            if (topic_id, index) in named:
-                continue
-            topic = forgotten.get(topic_id)
-            if topic is None:
-                forgotten[topic_id] = topic = ForgottenTopic(topic_id=topic_id)
-            topic.partitions.append(index)
-        self._forgotten = dict.fromkeys(kept)  # until their rows are there
-        return FetchRequest(
-            max_wait_ms=limits.wait_ms_max,
+        return ReplicaFetchRequest(
+            max_wait_ms=wait_ms,
             min_bytes=limits.bytes_min,
             max_bytes=limits.response_bytes_max,
             session_id=self._session_id if self.incremental else 0,
             session_epoch=self._epoch if self.incremental else _NO_SESSION,
-            forgotten_topics_data=list(forgotten.values()),
+            forgotten=self._take_forgotten() if self._forgotten else {},
         )
+
+    def _take_forgotten(self) -> dict[bytes, list[int]]:
+        """What the next request tells the leader to leave out."""
+        forgotten: dict[bytes, list[int]] = {}
+        # Named as changed and as forgotten in one request, it would be forgotten.
+        named = {_key(followed) for followed in self._changed}
+        kept: dict[Key, None] = {}
+        for topic_id, index in self._forgotten:
+            if (topic_id, index) in named:
+                kept[topic_id, index] = None
+            else:
+                forgotten.setdefault(topic_id, []).append(index)
+        self._forgotten = kept  # until their rows are there
+        return forgotten
 
     def take_changed(self) -> list[Followed]:
         """Those that the request must name; they count as told with `row`."""
         changed, self._changed = list(self._changed), {}
         return changed
 
-    def row(self, followed: Followed, topics: dict[bytes, FetchTopic], limits: FetchLimits) -> None:
+    def row(self, followed: Followed, request: ReplicaFetchRequest, limits: FetchLimits) -> None:
         """Add this partition's row."""
         partition, log = followed.partition, followed.partition.log
-        topic = topics.get(partition.topic_id)
-        if topic is None:
-            topics[partition.topic_id] = topic = FetchTopic(topic_id=partition.topic_id)
         position = followed.position
-        topic.partitions.append(
-            FetchPartition(
-                partition=partition.index,
-                current_leader_epoch=position.leader_epoch,
-                fetch_offset=position.offset,
-                last_fetched_epoch=log.latest_leader_epoch,
-                log_start_offset=(
-                    log.log_start_offset
-                    if partition.log_start_saved is None
-                    else partition.log_start_saved[0]
-                ),
-                partition_max_bytes=limits.partition_bytes_max,
-            )
+        saved = partition.log_start_saved
+        request.add(
+            partition.topic_id,
+            partition.index,
+            position.leader_epoch,
+            position.offset,
+            log.latest_leader_epoch,
+            log.log_start_offset if saved is None else saved[0],
+            limits.partition_bytes_max,
         )
         self.told[followed] = position
         if self._forgotten:

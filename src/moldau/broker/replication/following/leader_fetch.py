@@ -33,7 +33,6 @@ from typing import TYPE_CHECKING
 
 from moldau.broker.log.appending.append_result import Refused
 from moldau.broker.peers.broker_peers import BrokerPeers
-from moldau.broker.peers.call import RawResponse
 from moldau.broker.peers.peers import PeerError
 from moldau.broker.replication.following.fetch_machine import SHORT_WAIT_MS_MAX, Failing, FetchMachine
 from moldau.broker.replication.following.fetch_outputs import (
@@ -48,9 +47,14 @@ from moldau.broker.replication.following.fetch_parts import FetchParts
 from moldau.broker.replication.following.followed import FetchState, Followed
 from moldau.broker.replication.following.out_of_range import find_start
 from moldau.broker.replication.role_outputs import FetchFrom
-from moldau.common.core.slow_lane import Slices
+from moldau.common.core.slow_lane import Slices, all_steps
 from moldau.common.protocol.errors import ErrorCode, error_name
-from moldau.common.protocol.messages.fetch import FetchResponse, FetchTopic, PartitionData, ReplicaState
+from moldau.common.protocol.replica_fetch import (
+    VERSION_MIN,
+    Fetched,
+    FetchedRow,
+    decode_fetched,
+)
 from moldau.common.protocol.wire import MalformedMessage
 
 if TYPE_CHECKING:
@@ -58,10 +62,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("moldau.replication")
 
-_VERSION_MIN = 15  # with the replica's broker epoch (KIP-903)
 _EARLY_POLL_MS = 20
 _SLICED_BYTES = 64 * 1024
-_ELEMENTS_MAX = 4_000_000
 _ROWS_AT_ONCE = 64
 
 
@@ -122,7 +124,8 @@ class LeaderFetch:
 
     def follow(self, partition: "Partition", fetch: FetchFrom) -> None:
         """Fetch this partition from here on."""
-        if self._comes_early(partition):
+        may_come_early = self._waits or self._early is not None
+        if may_come_early and self._comes_early(partition):
             self._early_fetch().follow(partition, fetch)
         else:
             self._follow(partition, fetch)
@@ -152,11 +155,8 @@ class LeaderFetch:
             )
         return self._early
 
-    async def _take_over_early(self) -> None:
+    async def _take_over_early(self, early: "LeaderFetch") -> None:
         """Those that began over the second connection go on with all others."""
-        early = self._early
-        if early is None or early._machine.is_empty:
-            return
         slices = self._parts.lane.slices()
         for followed in list(early.all()):
             if slices.spent():
@@ -174,9 +174,10 @@ class LeaderFetch:
         """Begin to fetch, if there is something to, and this broker is registered: a fetch without a broker
         epoch could not be told from one sent before a restart (KIP-903).
         """
+        if self._task is not None or self._closed:
+            return
         self._broker_epoch = max(self._broker_epoch, self._parts.broker_epoch())
-        can_begin = self._task is None and self._broker_epoch >= 0 and not self._closed
-        if can_begin and not self._machine.is_empty:
+        if self._broker_epoch >= 0 and not self._machine.is_empty:
             self._task = self._parts.host.loop.create_task(self._run())
 
     def stop(self, partition: "Partition") -> None:
@@ -226,8 +227,8 @@ class LeaderFetch:
     async def _turn(self) -> bool:
         """Fetch, or wait until a fetch may be due; whether there may be more to do."""
         machine = self._machine
-        if not machine.is_storing:
-            await self._take_over_early()
+        if self._early is not None and not machine.is_storing:
+            await self._take_over_early(self._early)
         now_ms = self._now_ms()
         machine.tick(now_ms)
         if machine.may_request(now_ms):
@@ -268,34 +269,35 @@ class LeaderFetch:
             machine.hold_back()
         wait_ms = machine.wait_ms_max(limits.wait_ms_max, self._now_ms())
         waits_long = wait_ms > min(SHORT_WAIT_MS_MAX, limits.wait_ms_max - 1)
-        limits = limits._replace(wait_ms_max=wait_ms)
-        begun = machine.request(limits)
+        begun = machine.request(limits, wait_ms)
         if begun is None:
             return
         request, changed = begun
         # Epochs rise; without a session there is none, and the last one shows who this was.
         self._broker_epoch = max(self._broker_epoch, parts.broker_epoch())
-        request.replica_state = ReplicaState(replica_id=parts.node_id, replica_epoch=self._broker_epoch)
-        topics: dict[bytes, FetchTopic] = {}
+        request.replica_id, request.replica_epoch = parts.node_id, self._broker_epoch
         slices = parts.lane.slices() if len(changed) > _ROWS_AT_ONCE else None
         for count, followed in enumerate(changed, 1):
-            machine.row_asked(followed, topics, limits)
+            machine.row_asked(followed, request, limits)
             if slices is not None and not count % _ROWS_AT_ONCE and slices.spent():
                 await slices.next_slice()
         if not machine.session_told():
             return
-        request.topics = list(topics.values())
         parts.counts.requests += 1
         self._waits = waits_long
         try:
             response = await self._peers.send_raw(
                 self.leader,
                 request,
-                timeout_ms=max(parts.timeout_ms(), 2 * limits.wait_ms_max),
-                version_min=_VERSION_MIN,
+                timeout_ms=max(parts.timeout_ms(), 2 * wait_ms),
+                version_min=VERSION_MIN,
             )
             self._waits = False
-            answer = await self._decode(response)
+            steps = decode_fetched(response.frame, response.version, response.body_offset)
+            if len(response.frame) <= _SLICED_BYTES:
+                answer = all_steps(steps)
+            else:
+                answer = await parts.lane.slices().run(steps)
         except PeerError as error:
             self._request_failed(str(error))
             return
@@ -312,7 +314,7 @@ class LeaderFetch:
         machine.answered()
         await self._take(answer)
         machine.session_answered(answer.session_id)
-        nothing_came = not answer.responses
+        nothing_came = not answer.topics
         del answer
         self._peers.give_back(self.leader, response)
         if nothing_came and self._caught_up is not None:
@@ -331,27 +333,24 @@ class LeaderFetch:
             if followed.is_fetched and self._parts.node_id in followed.partition.isr:
                 caught_up(followed.partition, FetchFrom(self.leader, *followed.position))
 
-    async def _decode(self, response: RawResponse) -> FetchResponse:
-        frame, offset, version = response
-        if len(frame) <= _SLICED_BYTES:
-            return FetchResponse.decode(frame, version, offset)
-        steps = FetchResponse.decode_in_slices(frame, version, offset, _ELEMENTS_MAX)
-        return await self._parts.lane.slices().run(steps)
-
     # Rows, and what they lead to
 
-    async def _take(self, answer: FetchResponse) -> None:
+    async def _take(self, answer: Fetched) -> None:
         machine, slices, begun = self._machine, self._parts.lane.slices(), False
-        for topic in answer.responses:
-            for row in topic.partitions:
+        for topic_id, rows in answer.topics:
+            for row in rows:
                 if begun and slices.spent():  # after the last row the next request leaves at once
                     await slices.next_slice()
-                followed = machine.asked(topic.topic_id, row.partition_index)
+                followed = machine.asked(topic_id, row.partition_index)
                 if followed is None:
                     continue
                 begun = True
                 try:
-                    await self._take_row(followed, row, slices)
+                    append = self._take_row(followed, row)
+                    if append is not None:
+                        rest = self._append(append, append.records)
+                        if rest is not None:
+                            await self._append_rest(append, rest, slices)
                 except Exception:
                     self._handling_failed(followed)
 
@@ -361,15 +360,16 @@ class LeaderFetch:
         log_end_offset = followed.partition.log.log_end_offset
         self._machine.handling_failed(followed, log_end_offset, self._now_ms())
 
-    async def _take_row(self, followed: Followed, row: PartitionData, slices: Slices) -> None:
+    def _take_row(self, followed: Followed, row: FetchedRow) -> Append | None:
+        """Take a row; what is to be appended is returned."""
         log_start_offset = followed.partition.log.log_start_offset
         outputs = self._machine.row(followed, row, log_start_offset, self._now_ms())
+        if outputs and type(outputs[0]) is Append:
+            return outputs[0]
         if row.error_code and row.error_code != ErrorCode.OFFSET_OUT_OF_RANGE:
             self._parts.counts.partition_errors += 1
-        if outputs and isinstance(outputs[0], Append):
-            await self._append(outputs[0], slices)
-        else:
-            self._carry_out(outputs)
+        self._carry_out(outputs)
+        return None
 
     def _carry_out(self, outputs: Outputs) -> None:
         for output in outputs:
@@ -390,44 +390,54 @@ class LeaderFetch:
             if isinstance(output, Report):
                 log.log(output.level, "%s", output.text)
 
-    async def _append(self, append: Append, slices: Slices) -> None:
-        """Append the batches, some at a time, as long as nothing else is wanted meanwhile."""
+    def _append(self, append: Append, records: bytes | memoryview) -> memoryview | None:
+        """Append as many of these batches as one call takes: those that are still to be appended; None: there
+        are none, or they are not wanted.
+        """
         machine, followed = self._machine, append.followed
+        partition = followed.partition
+        began_at = partition.log.log_start_offset
+        result = partition.append_as_follower(
+            memoryview(records),
+            followed.position.leader_epoch,
+            append.high_watermark,
+            self._parts.clock.now_ms(),
+            append.log_start_offset,
+        )
+        if isinstance(result, Refused):
+            machine.append_failed(followed, None, self._now_ms())
+            return None
+        if partition.log.log_start_offset != began_at:
+            self._save_log_start(partition, began_at)
+        size_bytes = result.size_bytes
+        if size_bytes:
+            self._count(partition, size_bytes)
+        if result.error_code:
+            message = None
+            if result.error_code != ErrorCode.KAFKA_STORAGE_ERROR:
+                self._parts.counts.corrupt_batches += 1
+                message = result.error_message or error_name(result.error_code)
+            self._report(machine.append_failed(followed, message, self._now_ms()))
+            return None
+        machine.appended(followed)
+        if not 0 < size_bytes < len(records) or not followed.is_followed:
+            return None
+        return memoryview(records)[size_bytes:]
+
+    async def _append_rest(self, append: Append, left: memoryview | None, slices: Slices) -> None:
+        """Append what is left, some batches at a time, as long as nothing else is wanted meanwhile."""
+        followed = append.followed
         partition, leader_epoch = followed.partition, followed.position.leader_epoch
-        rest = memoryview(append.records)
-        while True:
-            machine.store(followed)
-            began_at = partition.log.log_start_offset
-            result = partition.append_as_follower(
-                rest,
-                leader_epoch,
-                append.high_watermark,
-                self._parts.clock.now_ms(),
-                append.log_start_offset,
-            )
-            if isinstance(result, Refused):
-                machine.append_failed(followed, None, self._now_ms())
-                return
-            if partition.log.log_start_offset != began_at:
-                self._save_log_start(partition, began_at)
-            self._count(partition, result.size_bytes)
-            if result.error_code:
-                message = None
-                if result.error_code != ErrorCode.KAFKA_STORAGE_ERROR:
-                    self._parts.counts.corrupt_batches += 1
-                    message = result.error_message or error_name(result.error_code)
-                self._report(machine.append_failed(followed, message, self._now_ms()))
-                return
-            machine.appended(followed)
-            rest = rest[result.size_bytes :]
-            if not result.size_bytes or not len(rest) or not followed.is_followed:
-                return
+        while left is not None:
             if slices.spent():
+                end_offset = partition.log.log_end_offset
                 await slices.next_slice()
                 if not followed.is_followed or followed.position.leader_epoch != leader_epoch:
                     return
-                if partition.log.log_end_offset != result.end_offset:
+                if partition.log.log_end_offset != end_offset:
                     return  # truncated meanwhile
+            self._machine.store(followed)
+            left = self._append(append, left)
 
     def _count(self, partition: "Partition", size_bytes: int) -> None:
         self._parts.counts.bytes_fetched += size_bytes
