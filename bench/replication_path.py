@@ -23,6 +23,7 @@ from moldau.broker.node import Node
 from moldau.broker.peers.broker_peers import BrokerPeers
 from moldau.broker.server.connection import Connection
 from moldau.broker.server.dispatch import Dispatch
+from moldau.broker.stages.cluster import Cluster
 from moldau.common.protocol.frames import has_tagged_response_header
 from moldau.common.protocol.messages.api_versions import ApiVersion, ApiVersionsResponse
 from moldau.common.protocol.messages.fetch import (
@@ -219,11 +220,11 @@ async def follower(node: Node) -> float:
         loop=loop, timers=node.host.timers, random=node.host.random, network=SimpleNamespace(connect=connect)
     )
     image = SimpleNamespace(brokers={2: BrokerState(2, EPOCH, {"PLAINTEXT": ("127.0.0.1", 1)})})
-    node._make_peers = lambda purpose: BrokerPeers(  # type: ignore[method-assign]
+    node.reached(Cluster).connections.make = lambda purpose: BrokerPeers(  # type: ignore[method-assign]
         node.node_id,
         lambda: image,  # type: ignore[arg-type,return-value]
         host,  # type: ignore[arg-type]
-        node.slow_lane,
+        node.broker.slow_lane,
         purpose=purpose,
         listener_name=None,
         setup_timeout_ms=1000,

@@ -30,8 +30,10 @@ from moldau.broker.metadata.image import (
     Image,
     PartitionState,
 )
+from moldau.broker.node import NotStarted
 from moldau.broker.replication.partition import Partition
 from moldau.broker.replication.role_outputs import AskInSync
+from moldau.broker.stages.coordination import Coordination
 
 if TYPE_CHECKING:
     from sim_cluster_invariants import Batch, Copy, ReplicaLog
@@ -43,8 +45,13 @@ _COMPLETE = (TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT)
 def shard_of(machine: Machine, partition: Partition) -> Any:
     """The coordinator's shard that this broker has of an internal partition; None: none in this epoch."""
     node = machine.node
-    elected = getattr(node, "groups" if partition.topic == GROUP_OFFSETS_TOPIC else "transactions", None)
-    if elected is None or elected.made is None:
+    try:
+        coordination = node.reached(Coordination)
+    except NotStarted:
+        return None
+    is_of_groups = partition.topic == GROUP_OFFSETS_TOPIC
+    elected: Any = coordination.groups if is_of_groups else coordination.transactions
+    if elected.made is None:
         return None
     shard = elected.made.runtime._shards.get(partition.index)
     return shard if shard is not None and shard.leader_epoch == partition.leader_epoch else None

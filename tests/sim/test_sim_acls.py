@@ -97,8 +97,8 @@ def of_image(cluster: Cluster) -> list[bool]:
 def authorizer_of(cluster: Cluster, node_id: int) -> Authorizer:
     node = cluster.machine(node_id).node
     assert node is not None
-    assert node.authorizer is not None
-    return node.authorizer
+    assert node.broker.authorizer is not None
+    return node.broker.authorizer
 
 
 def test_every_broker_comes_to_the_same_rights(seed: int) -> None:

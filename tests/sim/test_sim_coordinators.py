@@ -29,6 +29,7 @@ from sim_world import World, simulate
 from torture.reading import Place
 
 from moldau.broker.metadata.image import GROUP_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
+from moldau.broker.stages.coordination import Coordination
 from moldau.common.protocol.errors import ErrorCode
 from moldau.common.protocol.messages.create_topics import (
     CreatableReplicaAssignment,
@@ -96,7 +97,7 @@ class Stage(Cluster):
     def state(self, machine: Machine, transactional_id: str = "till") -> str:
         """The transaction's state as this broker's coordinator has it."""
         assert machine.node is not None
-        made = machine.node.transactions.made
+        made = machine.node.reached(Coordination).transactions.made
         shard = None if made is None else made.runtime.state(0)
         if shard is None or transactional_id not in shard.transactions:
             return ""
@@ -136,7 +137,7 @@ def never_written(machine: Machine) -> None:
         await asyncio.get_running_loop().create_future()
 
     assert machine.node is not None
-    machine.node.markers.write = hangs  # type: ignore[method-assign]
+    machine.node.reached(Coordination).markers.write = hangs  # type: ignore[method-assign]
 
 
 def tell(story: Story, seed: int = 1, *, replicas: int = 3, **settings: str) -> None:

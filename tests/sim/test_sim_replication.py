@@ -15,6 +15,7 @@ from sim_machine import DATA
 from sim_world import World, simulate
 
 from moldau.broker.replication.partition import Partition
+from moldau.broker.stages.replication import Replication
 from moldau.common.protocol.messages.create_topics import (
     CreatableTopic,
     CreatableTopicConfig,
@@ -146,7 +147,7 @@ def test_a_new_topic_does_not_wait_for_a_fetch_that_waits_for_records() -> None:
             assert took[0] < 0.15, "waited for replica.fetch.wait.max.ms"
         await trio.world.sleep_ms(2000)
         for node in (1, 2, 3):
-            fetcher = trio.machine(node).node.fetcher.made
+            fetcher = trio.machine(node).node.reached(Replication).fetcher.made
             assert all(
                 fetch._early is None or not list(fetch._early.all()) for fetch in fetcher._fetches.values()
             )

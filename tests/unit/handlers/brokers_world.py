@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 from data_plane_world import Client
 from jumping_time import until
@@ -21,6 +22,8 @@ from moldau.broker.host import system_host
 from moldau.broker.metadata.changes import Change
 from moldau.broker.node import Node
 from moldau.broker.replication.partition import Partition
+from moldau.broker.stages import replication
+from moldau.broker.stages.replication import Replication
 from moldau.common.core.clock import SystemClock
 from moldau.common.protocol.frames import frame_request
 from moldau.common.settings.sources import from_texts
@@ -89,9 +92,12 @@ class Brokers:
                 clock=ClockAhead(clock_ahead_ms),
             )
             node = Node(from_texts(self.settings(node_id, **texts)), host)
-            if not self._replicates:
-                node._make_fetcher = NoFetches  # type: ignore[assignment, method-assign]
-            await node.start()
+            if self._replicates:
+                await node.start()
+            else:
+                with patch.object(replication, "make_fetcher", lambda *_: NoFetches()):
+                    await node.start()
+                node.reached(Replication).fetcher.made = NoFetches()  # type: ignore[assignment]
             self.nodes[node_id] = node
         await self.in_step()
 

@@ -14,6 +14,7 @@ from moldau.broker.coordinator.transaction.records import encode
 from moldau.broker.coordinator.transaction.states import TransactionState
 from moldau.broker.metadata.image import TRANSACTION_STATE_TOPIC
 from moldau.broker.node import Node
+from moldau.broker.stages.coordination import Coordination
 from moldau.common.protocol.errors import ErrorCode
 from moldau.common.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from moldau.common.records.builder import build_batch
@@ -49,11 +50,11 @@ def lose_metadata(folder: Path) -> None:
 
 def test_a_new_producer_is_not_taken_for_one_of_the_past(tmp_path: Path) -> None:
     async def before(node: Node) -> None:
-        assert await produce(node, await node.producer_ids.next(), 0) == ErrorCode.NONE
+        assert await produce(node, await node.broker.producer_ids.next(), 0) == ErrorCode.NONE
 
     async def after(node: Node) -> None:
         assert partition_of(node, "a").log.log_end_offset == 1
-        assert await produce(node, await node.producer_ids.next(), 0) == ErrorCode.NONE
+        assert await produce(node, await node.broker.producer_ids.next(), 0) == ErrorCode.NONE
         assert partition_of(node, "a").log.log_end_offset == 2
 
     on_a_node(before, tmp_path)
@@ -67,7 +68,7 @@ def test_an_id_that_a_client_has_made_up_does_not_use_up_all_others(tmp_path: Pa
         assert await produce(node, (1 << 63) - 1, 0) == ErrorCode.NONE
 
     async def after(node: Node) -> None:
-        assert 7 < await node.producer_ids.next() < 1 << 62
+        assert 7 < await node.broker.producer_ids.next() < 1 << 62
 
     on_a_node(before, tmp_path)
     lose_metadata(tmp_path)
@@ -78,12 +79,12 @@ def test_the_producer_id_of_a_transactional_id_is_not_given_again(tmp_path: Path
     async def before(node: Node) -> None:
         await node.controller.auto_create_topics([TRANSACTION_STATE_TOPIC])
         idle = Transaction("till", 123_456_789, 3, 60_000, TransactionState.EMPTY, updated_ms=1)
-        await node.coordinator_log.append_records(
+        await node.reached(Coordination).coordinator_log.append_records(
             TRANSACTION_STATE_TOPIC, 0, 0, [encode(StateRecord("till", idle), 1)]
         )
 
     async def after(node: Node) -> None:
-        assert await node.producer_ids.next() > 123_456_789
+        assert await node.broker.producer_ids.next() > 123_456_789
 
     on_a_node(before, tmp_path)
     lose_metadata(tmp_path)

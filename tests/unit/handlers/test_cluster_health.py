@@ -7,6 +7,7 @@ import pytest
 from brokers_world import Brokers, ask, until, with_brokers
 
 from moldau.broker.node import Node
+from moldau.broker.stages.replication import Replication
 from moldau.common.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from moldau.common.records.batch import iter_batches
 from moldau.common.records.builder import build_batch
@@ -75,7 +76,7 @@ def test_a_leader_that_cannot_be_reached_is_told_with_the_cause(tmp_path: Path) 
         await brokers.topic("t", (2, 1))
         node, other = brokers.nodes[1], brokers.nodes[2]
         await other.listeners.close()  # its session with the metadata store goes on
-        fetcher = node.fetcher.made
+        fetcher = node.reached(Replication).fetcher.made
         assert fetcher is not None
         await until(lambda: list(fetcher.failing()))
         ((leader, since_ms, reason),) = fetcher.failing()
@@ -123,15 +124,16 @@ def test_partitions_that_a_stop_has_closed_are_not_offline(tmp_path: Path, begin
         await brokers.topic("t", (1, 2))
         node = brokers.nodes.pop(1)
         found: list[str] = []
-        close_logs = node._close_logs
+        close_logs = dict(node.stops.parts)["logs"]
         if not begins_late:
             assert causes(node) == {}
 
         async def slow_close() -> None:
             found.extend(causes(node))
-            await close_logs()
+            await close_logs()  # type: ignore[misc]
 
-        node._stops = [(name, slow_close if name == "logs" else stop) for name, stop in node._stops]
+        parts = node.stops.parts
+        parts[:] = [(name, slow_close if name == "logs" else stop) for name, stop in parts]
         await node.stop()
         assert "stopping" in found
         assert "offline-partitions" not in found

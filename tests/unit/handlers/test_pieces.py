@@ -15,6 +15,7 @@ from moldau.broker.handlers.parts.registry import TABLE
 from moldau.broker.handlers.parts.session import Session
 from moldau.broker.metadata.image import GROUP_OFFSETS_TOPIC
 from moldau.broker.node import Node
+from moldau.broker.stages.coordination import Coordination
 from moldau.common.core.slow_lane import SlowLane, all_steps
 from moldau.common.protocol.errors import ErrorCode
 from moldau.common.protocol.messages.consumer_group_heartbeat import (
@@ -140,9 +141,11 @@ def test_many_offsets_are_committed_fetched_and_deleted(
     async def scene(node: Node) -> None:
         await with_groups(node)
         decided: list[int] = []
-        append = node.coordinator_log.append_records
+        append = node.reached(Coordination).coordinator_log.append_records
         monkeypatch.setattr(
-            node.coordinator_log, "append_records", lambda *a: decided.append(len(a[3])) or append(*a)
+            node.reached(Coordination).coordinator_log,
+            "append_records",
+            lambda *a: decided.append(len(a[3])) or append(*a),
         )
         # Every partition twice: the last one counts. One does not exist.
         answer = await ask(node, commit(*range(COUNT), *range(COUNT), COUNT), 9)

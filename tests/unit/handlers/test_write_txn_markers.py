@@ -86,7 +86,7 @@ def test_an_epoch_that_the_partition_knows_may_come_again(tmp_path: Path) -> Non
 
 def test_all_markers_are_appended_before_the_first_is_waited_for(tmp_path: Path) -> None:
     async def scene(node: Node) -> None:
-        node.slow_lane._slice_seconds = 60.0  # all of it fits into one slice, however slow the machine
+        node.broker.slow_lane._slice_seconds = 60.0  # all of it fits into one slice, however slow the machine
         partition = partition_of(node, "a")
         waits: list[int] = []
         real = partition.wait_for

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from test_node_metadata import node_on
 
+from moldau.broker.log.manager import LogManager
 from moldau.broker.metadata.lock import LOCK_NAME
-from moldau.broker.node import Node
 from moldau.common.core.files import OsFiles
 from moldau.common.protocol.errors import ErrorCode
 
@@ -66,13 +66,22 @@ def test_a_second_stop_waits_for_the_first_and_leaves_its_order_alone(tmp_path: 
 
 @pytest.mark.parametrize("call_off", [asyncio.Task.cancel, None])
 def test_a_start_that_is_called_off_in_recovery_holds_the_folder_until_its_thread_is_done(
-    tmp_path: Path, call_off: Callable[[asyncio.Task[None]], bool] | None
+    tmp_path: Path,
+    call_off: Callable[[asyncio.Task[None]], bool] | None,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async def main() -> None:
         node = node_on(tmp_path)
         loads, goes_on = asyncio.Event(), threading.Event()
         loop = asyncio.get_running_loop()
-        _block_loading(node, lambda: loop.call_soon_threadsafe(loads.set), goes_on)
+        load = LogManager.load
+
+        def waiting(*arguments: Any) -> None:
+            loop.call_soon_threadsafe(loads.set)
+            goes_on.wait(30)
+            load(*arguments)
+
+        monkeypatch.setattr(LogManager, "load", waiting)
         start = asyncio.ensure_future(node.start())
         await loads.wait()
         stop = None
@@ -90,6 +99,7 @@ def test_a_start_that_is_called_off_in_recovery_holds_the_folder_until_its_threa
             await stop
         assert is_free(tmp_path)
         assert node.phase != "RUNNING"
+        monkeypatch.undo()
         again = node_on(tmp_path)
         await again.start()
         await again.stop()
@@ -128,7 +138,7 @@ def test_a_change_that_is_written_while_the_broker_stops_touches_no_part_that_ha
         stopping = asyncio.ensure_future(node.stop())
         for _ in range(100):  # turns of the loop, until only the store is waited for
             await asyncio.sleep(0)
-        assert [name for name, _ in node._stops] == ["workers", "monitoring", "addresses"]
+        assert [name for name, _ in node.stops.parts] == ["workers", "monitoring", "addresses"]
         goes_on.set()
         await stopping
         (result,) = await creating
@@ -140,21 +150,3 @@ def test_a_change_that_is_written_while_the_broker_stops_touches_no_part_that_ha
         await again.stop()
 
     run(main())
-
-
-def _block_loading(node: Node, begun: Callable[[], None], goes_on: threading.Event) -> None:
-    make_logs = node._make_logs
-
-    def blocked() -> Any:
-        logs = make_logs()
-        load = logs.load
-
-        def waiting(*arguments: Any) -> None:
-            begun()
-            goes_on.wait(30)
-            load(*arguments)
-
-        logs.load = waiting  # type: ignore[method-assign]
-        return logs
-
-    node._make_logs = blocked  # type: ignore[method-assign]

@@ -8,6 +8,7 @@ import pytest
 
 from moldau.broker.metadata.store import NO_BROKER_EPOCH
 from moldau.broker.node import Node
+from moldau.broker.stages.coordination import Coordination
 from moldau.common.protocol.errors import ErrorCode
 from moldau.common.settings.sources import from_texts
 
@@ -92,7 +93,7 @@ def test_a_coordinator_that_fails_after_partitions_were_opened_in_slices_is_told
     tmp_path: Path,
 ) -> None:
     async def life(node: Node) -> None:
-        groups = node.groups.get()
+        groups = node.reached(Coordination).groups.get()
         # Told when the topic's partitions are there, and again when all of the image is carried out.
         real, failures = groups.elected, [RuntimeError("no")] * 2
 
@@ -102,7 +103,7 @@ def test_a_coordinator_that_fails_after_partitions_were_opened_in_slices_is_told
             real(index, leader_epoch)
 
         groups.elected = failing  # type: ignore[method-assign]
-        node.slow_lane._slice_seconds = 0.0
+        node.broker.slow_lane._slice_seconds = 0.0
         (result,) = await node.controller.auto_create_topics(["__consumer_offsets"])
         assert result.outcome.error_code is ErrorCode.NONE
         (behind,) = node.metadata.behind()

@@ -130,6 +130,8 @@ class ReplicaManager:
         not wait for those of other topics."""
         self.on_made_again: Callable[[str, int], None] = lambda topic, index: None
         """Called with each replica that was offline, and is made again because another one leads."""
+        self.closed = False
+        """Whether the broker has stopped: closed partitions are not offline."""
         self._work = WorkList(self._bring, self._remove, self._not_brought)
         self._change_rates()
 

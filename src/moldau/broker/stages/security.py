@@ -1,4 +1,4 @@
-"""Builds the parts of a broker's security, for node.py, which alone knows what they are wired to.
+"""Builds the parts of a broker's security, for the stages, which know what they are wired to.
 
 Each function makes one part out of the settings and the machine, and imports it only then: a broker without
 security does not load it. What has to be stopped again is added to `stops`, in the order of starting.
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from moldau.broker.host import Host
 from moldau.broker.metadata.image import EMPTY_IMAGE, Image
 from moldau.broker.metadata.view import MetadataView
+from moldau.broker.stages.stops import Stops
 from moldau.common.settings.broker import BrokerSettings
 from moldau.common.settings.sources import StaticSettings
 
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
     from moldau.broker.server.listener_tls import ListenerTls
     from moldau.common.credentials.jwt.key_sources import KeySources
     from moldau.common.credentials.tls.handshakes import Handshakes
-
-Stops = list[tuple[str, Callable[[], object]]]
 
 _LOGIN_THREADS = 2
 
@@ -79,7 +78,7 @@ def make_policies(host: Host, static: StaticSettings, stops: Stops) -> "Policies
         timers=host.timers,
     )
     if policies is not None:
-        stops.append(("policies", policies.close))
+        stops.add("policies", policies.close)
     return policies
 
 
@@ -104,8 +103,8 @@ def make_audit(
         sink = to_topic = TopicSink(
             topic, sink, settings.node_id, image, host, peers, create_topic, host.loop.create_task
         )
-        stops.append(("connection of the audit", peers.close))
-        stops.append(("audit topic", to_topic.stop))
+        stops.add("connection of the audit", peers.close)
+        stops.add("audit topic", to_topic.stop)
     trail = AuditTrail(
         sink,
         host.timers,
@@ -114,7 +113,7 @@ def make_audit(
         allowed_too=settings.moldau_audit_allowed_enable,
         untold_topic=topic,
     )
-    stops.append(("audit", trail.close))
+    stops.add("audit", trail.close)
     return trail
 
 
@@ -175,10 +174,10 @@ def make_logins(
     from moldau.common.credentials.jwt.key_sources import KeySources
 
     keys = KeySources(host.fetch, host.files, host.pool, host.loop, host.clock, host.timers)
-    stops.append(("keys of token issuers", keys.close))
+    stops.add("keys of token issuers", keys.close)
     # Not those that sync logs: whoever floods the broker with logins must not hold syncs up.
     workers = host.pool(_LOGIN_THREADS)
-    stops.append(("workers of logins", lambda: workers.shutdown(wait=False, cancel_futures=True)))
+    stops.add("workers of logins", lambda: workers.shutdown(wait=False, cancel_futures=True))
     outside = Outside(lambda blocking: host.loop.run_in_executor(workers, blocking), keys, token_signer)
     logins = Logins(settings, image, host.clock, host.random, outside)
     for name in listener_names:
