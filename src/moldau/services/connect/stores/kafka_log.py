@@ -1,0 +1,279 @@
+"""A compacted topic that a worker reads from its beginning on, writes to, and can read to its end.
+
+    records ──> thread: replay(key, value, partition, offset), in order
+                                  read_to_end() returns when all that was there when it was called is replayed
+
+The end counts control records too, of which a reader is told nothing but "the end is at offset N": positions
+come from there as well. With `read_committed`, an open transaction holds the end back, and no reader waits
+for it.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from threading import Condition, Event, Lock, Thread
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+
+from moldau.client.cluster import Cluster
+from moldau.client.errors import ClientError
+from moldau.client.librdkafka_settings import client_settings, create
+
+log = logging.getLogger("moldau.connect.stores.log")
+
+Replay = Callable[[bytes | None, bytes | None, int, int], None]
+"""Key, value, partition, offset."""
+_POLL_SECONDS = 0.5
+_RECORDS_AT_ONCE = 1000
+_EARLIEST, _LATEST = -2, -1
+
+
+class LogFailed(Exception):
+    """The topic cannot be read or written; the message says which and why."""
+
+
+class NotWritten(LogFailed):
+    """A record was not written; `fenced`: another producer with the same transactional id has taken over."""
+
+    def __init__(self, message: str, *, fenced: bool = False) -> None:
+        super().__init__(message)
+        self.fenced = fenced
+
+
+class KafkaLog:
+    """One topic, all of its partitions."""
+
+    def __init__(
+        self,
+        topic: str,
+        clients: Callable[[str], Mapping[str, str]],
+        connect: Callable[[], Cluster],
+        replay: Replay,
+        *,
+        client_id: str,
+        committed_only: bool = True,
+    ) -> None:
+        """`clients`: a client's settings under Kafka's names, by kind (consumer, producer); `connect` makes a
+        client that is asked for the topic's end."""
+        self.topic = topic
+        self._asking, self._asking_lock = connect(), Lock()
+        self._clients, self._replay, self._client_id = clients, replay, client_id
+        self._committed_only = committed_only
+        self._moved = Condition()
+        self._positions: dict[int, int] = {}
+        self._stopping = Event()
+        self._consumer: Consumer | None = None
+        self._producer: Producer | None = None
+        self._thread = Thread(target=self._run, name=f"connect-{topic}", daemon=True)
+        self.failure: str | None = None
+        """Why the topic is not read any more."""
+        self.trouble: str | None = None
+        """What kept the last poll from reading, while it lasts."""
+
+    def start(self, timeout_seconds: float) -> None:
+        """Begin to read, and return when all that is there has been read. LogFailed."""
+        own = {
+            "client.id": f"{self._client_id}-reader",
+            "group.id": f"{self._client_id}-reader",
+            "isolation.level": "read_committed" if self._committed_only else "read_uncommitted",
+            "fetch.wait.max.ms": 500,
+            "queued.max.messages.kbytes": 16 * 1024,
+        }
+        settings = {
+            **client_settings(self._clients("consumer"), own),
+            "group.id": own["group.id"],
+            "isolation.level": own["isolation.level"],
+            "enable.auto.commit": False,
+            "enable.auto.offset.store": False,
+            "auto.offset.reset": "earliest",
+            "enable.partition.eof": True,
+            "log_level": 3,
+        }
+        self._consumer = create(Consumer, settings)
+        partitions = self._known_partitions(timeout_seconds)
+        self._positions = dict.fromkeys(partitions, 0)
+        self._consumer.assign([TopicPartition(self.topic, each, _EARLIEST) for each in partitions])
+        self._thread.start()
+        self.read_to_end(timeout_seconds)
+
+    def _known_partitions(self, timeout_seconds: float) -> Sequence[int]:
+        assert self._consumer is not None
+        deadline = time.monotonic() + timeout_seconds
+        while True:
+            try:
+                found = self._consumer.list_topics(self.topic, timeout=min(10.0, timeout_seconds)).topics[
+                    self.topic
+                ]
+                if found.error is None and found.partitions:
+                    return sorted(found.partitions)
+                why = "it has no partitions" if found.error is None else found.error.str()
+            except KafkaException as problem:
+                why = problem.args[0].str()
+            if time.monotonic() > deadline:
+                raise LogFailed(f"the topic {self.topic} cannot be read: {why}")
+            time.sleep(0.1)
+
+    def close(self) -> None:
+        """End reading and writing."""
+        self._stopping.set()
+        if self._thread.is_alive():
+            self._thread.join(10)
+        with self._moved:
+            self.failure = self.failure or "the worker stops"
+            self._moved.notify_all()
+        if self._producer is not None:
+            self._producer.flush(5)
+        if self._consumer is not None:
+            self._consumer.close()
+        with self._asking_lock:
+            self._asking.close()
+
+    def read_to_end(self, timeout_seconds: float) -> None:
+        """Return when everything that is there now has been replayed. LogFailed, TimeoutError."""
+        deadline = time.monotonic() + timeout_seconds
+        ends = self._ends()
+        with self._moved:
+            while any(self._positions[each] < end for each, end in ends.items()):
+                self._check()
+                left = deadline - time.monotonic()
+                if left <= 0:
+                    raise TimeoutError(
+                        f"the topic {self.topic} was not read to its end: {self.trouble or 'no answer'}"
+                    )
+                self._moved.wait(left)
+
+    def _ends(self) -> dict[int, int]:
+        try:
+            with self._asking_lock:
+                places = {(self.topic, each): _LATEST for each in self._positions}
+                ends = self._asking.offsets(places, read_committed=self._committed_only)
+                if any(ends.values()):
+                    places = dict.fromkeys(places, _EARLIEST)
+                    starts = self._asking.offsets(places, read_committed=self._committed_only)
+                    return {at[1]: end for at, end in ends.items() if end > starts[at]}
+                return {}
+        except (ClientError, OSError) as problem:
+            raise LogFailed(f"the end of {self.topic} is not known: {problem}") from None
+
+    def _check(self) -> None:
+        if self.failure is not None:
+            raise LogFailed(f"the topic {self.topic} is not read: {self.failure}")
+
+    # The reading thread
+
+    def _run(self) -> None:
+        assert self._consumer is not None
+        while not self._stopping.is_set():
+            try:
+                for message in self._consumer.consume(_RECORDS_AT_ONCE, _POLL_SECONDS):
+                    self._take(message)
+            except Exception as problem:
+                log.exception("the topic %s is not read any more", self.topic)
+                with self._moved:
+                    self.failure = str(problem) or type(problem).__name__
+                    self._moved.notify_all()
+                return
+
+    def _take(self, message: Message) -> None:
+        error = message.error()
+        partition, offset = message.partition(), message.offset()
+        if error is None:
+            assert partition is not None
+            assert offset is not None
+            key, value = message.key(), message.value()
+            self._replay(_bytes(key), _bytes(value), partition, offset)
+            self._at(partition, offset + 1)
+        elif error.code() == KafkaError._PARTITION_EOF:
+            assert partition is not None
+            assert offset is not None
+            self._at(partition, offset)
+        elif error.fatal() or error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+            raise LogFailed(error.str())
+        else:
+            if self.trouble is None:
+                log.warning("the topic %s cannot be read at the moment: %s", self.topic, error.str())
+            self.trouble = error.str()
+
+    def _at(self, partition: int, position: int) -> None:
+        with self._moved:
+            self.trouble = None
+            self._positions[partition] = max(position, self._positions[partition])
+            self._moved.notify_all()
+
+    # Writing
+
+    def producer(self, **settings: Any) -> Producer:
+        """A producer for this topic; settings with `_` for `.`."""
+        own = {"client.id": f"{self._client_id}-writer", "linger.ms": 0}
+        return create(
+            Producer,
+            {
+                **client_settings(self._clients("producer"), own),
+                "partitioner": "murmur2_random",
+                "enable.idempotence": True,
+                "acks": "all",
+                "log_level": 3,
+                **{name.replace("_", "."): value for name, value in settings.items()},
+            },
+        )
+
+    def send(self, records: Iterable[tuple[str | bytes, bytes | None]], timeout_seconds: float) -> None:
+        """Write records in order, and return when all are. NotWritten."""
+        if self._producer is None:
+            self._producer = self.producer()
+        deliver(self._producer, self.topic, records, timeout_seconds)
+
+    def send_soon(self, key: str | bytes, value: bytes | None) -> None:
+        """Write a record without waiting; a failure is logged. The client repeats what may succeed later."""
+        if self._producer is None:
+            self._producer = self.producer()
+
+        def told(error: KafkaError | None, message: Message) -> None:
+            if error is not None:
+                log.error("a record was not written to %s: %s", self.topic, error.str())
+
+        try:
+            self._producer.produce(self.topic, value, key, on_delivery=told)
+            self._producer.poll(0)
+        except BufferError:
+            log.error("a record was not written to %s: too many wait", self.topic)
+
+
+def deliver(
+    producer: Producer,
+    topic: str,
+    records: Iterable[tuple[str | bytes, bytes | None]],
+    timeout_seconds: float,
+) -> None:
+    """Write records in order, and return when all are there. NotWritten: one is not, or nobody knows."""
+    left = 0
+    failed: list[KafkaError] = []
+
+    def told(error: KafkaError | None, message: Message) -> None:
+        nonlocal left
+        left -= 1
+        if error is not None:
+            failed.append(error)
+
+    for key, value in records:
+        left += 1
+        producer.produce(topic, value, key, on_delivery=told)
+    deadline = time.monotonic() + timeout_seconds
+    while left > 0 and time.monotonic() < deadline:
+        producer.poll(0.05)
+    if failed:
+        fenced = failed[0].code() in (
+            KafkaError._FENCED,
+            KafkaError.INVALID_PRODUCER_EPOCH,
+            KafkaError.PRODUCER_FENCED,
+        )
+        raise NotWritten(f"{topic} was not written: {failed[0].str()}", fenced=fenced)
+    if left > 0:
+        raise NotWritten(f"{topic} was not written within {timeout_seconds:g} seconds")
+
+
+def _bytes(value: Any) -> bytes | None:
+    return value.encode() if isinstance(value, str) else value
