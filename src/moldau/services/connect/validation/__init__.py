@@ -1,0 +1,1 @@
+"""What `…/config/validate` answers, and what a connector's configuration is checked by."""
