@@ -1,0 +1,138 @@
+"""What a task is made of: its settings, those of its worker, and the Kafka clients that follow from both.
+
+defaults  <  the worker's security.* ssl.* sasl.* …  <  the worker's consumer.*  <  consumer.override.*
+<  what a task cannot do without (no automatic commits, transactional.id, …)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaException, Producer
+from confluent_kafka.admin import AdminClient
+
+from moldau.client.librdkafka_settings import client_settings, create
+from moldau.connect.errors import ConnectError
+from moldau.services.connect.runtime.interface import TaskId
+
+_SHARED = (
+    "bootstrap.servers",
+    "client.dns.lookup",
+    "metadata.max.age.ms",
+    "reconnect.backoff.ms",
+    "reconnect.backoff.max.ms",
+    "retry.backoff.ms",
+    "security.protocol",
+    "socket.connection.setup.timeout.ms",
+)
+_SHARED_PREFIXES = ("ssl.", "sasl.")
+_CONSUMER: Mapping[str, Any] = {
+    "auto.offset.reset": "earliest",
+    "isolation.level": "read_committed",
+    "partition.assignment.strategy": "cooperative-sticky",
+    "fetch.wait.max.ms": 1000,
+    "fetch.max.bytes": 16 * 1024 * 1024,
+    "queued.max.messages.kbytes": 16 * 1024,  # a task's memory; a record that is larger comes alone
+    "receive.message.max.bytes": 2**31 - 1,
+}
+_PRODUCER: Mapping[str, Any] = {
+    "partitioner": "murmur2_random",  # Java's, so that keys land where Kafka Connect puts them
+    "enable.idempotence": True,
+    "acks": "all",
+    "linger.ms": 5,
+    "compression.type": "none",
+}
+_QUEUE_KIB = 32 * 1024
+
+
+@dataclass(frozen=True)
+class TaskSetup:
+    """The settings of one task."""
+
+    task: TaskId
+    config: Mapping[str, str]
+    """The connector's, placeholders replaced, and what `task_configs` added."""
+    worker: Mapping[str, str]
+    """The worker's, under Kafka's names."""
+
+    @property
+    def connector(self) -> str:
+        """Its name."""
+        return self.task.connector
+
+    def setting(self, name: str, default: str = "") -> str:
+        """The connector's, or else the worker's, or else this."""
+        return self.config.get(name) or self.worker.get(name) or default
+
+    @property
+    def client_id(self) -> str:
+        """As Kafka Connect names its clients."""
+        return f"{self.task.connector}-{self.task.task}"
+
+    @property
+    def group(self) -> str:
+        """The consumer group of a sink."""
+        return self.config.get("consumer.override.group.id") or f"connect-{self.connector}"
+
+    @property
+    def transactional_id(self) -> str:
+        """Of a source's task; Kafka Connect's form, so that a task of either fences the other's."""
+        worker = self.worker.get("group.id", "connect-cluster")
+        return f"{worker}-{self.connector}-{self.task.task}"
+
+    def consumer(self, **required: Any) -> Consumer:
+        """The consumer of a sink's task. ConnectError: a setting is wrong."""
+        given = self._layers("consumer.", "consumer.override.")
+        own = {**_CONSUMER, "client.id": f"connector-consumer-{self.client_id}", "group.id": self.group}
+        settings = {**client_settings(given, own), "enable.auto.commit": False, **_named(required)}
+        made: Consumer = _created(Consumer, settings, "consumer")
+        return made
+
+    def producer(self, purpose: str = "producer", **required: Any) -> Producer:
+        """A producer. ConnectError."""
+        given = self._layers("producer.", "producer.override.")
+        own = {**_PRODUCER, "client.id": f"connector-{purpose}-{self.client_id}"}
+        settings = {**client_settings(given, own), **_named(required)}
+        largest = int(settings.get("message.max.bytes", 1_000_000))
+        settings.setdefault("queue.buffering.max.kbytes", max(_QUEUE_KIB, 3 * largest // 1024))
+        made: Producer = _created(Producer, settings, "producer")
+        return made
+
+    def admin(self) -> AdminClient:
+        """An administrator. ConnectError."""
+        given = self._layers("admin.", "admin.override.")
+        own = {"client.id": f"connector-adminclient-{self.client_id}"}
+        made: AdminClient = _created(AdminClient, client_settings(given, own), "admin client")
+        return made
+
+    def _layers(self, worker_prefix: str, connector_prefix: str) -> dict[str, str]:
+        return {
+            **shared_client_settings(self.worker),
+            **_behind(worker_prefix, self.worker),
+            **_behind(connector_prefix, self.config),
+        }
+
+
+def shared_client_settings(worker: Mapping[str, str]) -> dict[str, str]:
+    """Those of a worker that all its clients have: where the cluster is, and how to log in."""
+    return {
+        name: value for name, value in worker.items() if name in _SHARED or name.startswith(_SHARED_PREFIXES)
+    }
+
+
+def _behind(prefix: str, given: Mapping[str, str]) -> dict[str, str]:
+    return {name.removeprefix(prefix): value for name, value in given.items() if name.startswith(prefix)}
+
+
+def _named(required: Mapping[str, Any]) -> dict[str, Any]:
+    return {name.replace("_", "."): value for name, value in required.items()}
+
+
+def _created(make: Callable[[dict[str, Any]], Any], settings: dict[str, Any], what: str) -> Any:
+    settings.setdefault("log_level", 3)
+    try:
+        return create(make, settings)
+    except KafkaException as refused:
+        raise ConnectError(f"the {what} cannot be made: {refused.args[0].str()}") from refused
