@@ -7,6 +7,7 @@ written and could not acknowledge any more.
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 from test_partition_roles import Broker, batch_of, copied, in_a_loop, state_of
@@ -14,6 +15,7 @@ from test_partition_roles import Broker, batch_of, copied, in_a_loop, state_of
 from moldau.broker.log.log import AppendResult
 from moldau.broker.metadata.changes import ConfigsChanged, replay
 from moldau.broker.metadata.image import ResourceType
+from moldau.broker.replication.end_doubt import EndDoubt
 from moldau.common.protocol.errors import ErrorCode
 from moldau.common.records.builder import build_batch
 from moldau.common.records.record import Record
@@ -83,3 +85,29 @@ async def test_what_is_no_batch_is_refused_as_before(tmp_path: Path) -> None:
     for bytes_sent in (b"", b"x" * 10, bytes(batch_of(b"no producer"))):
         refused = broker.partition.append(memoryview(bytes_sent), broker.clock.now_ms(), -1)
         assert refused.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+@in_a_loop
+async def test_who_may_be_deposed_speaks_of_no_gap(tmp_path: Path) -> None:
+    """Its process stood still, the next leader has the batches before this one, and the producer comes back
+    by an outdated look at the metadata (simulation, seed 100678)."""
+    broker = Broker(tmp_path / "1", 1)
+    broker.become(state_of(1, 0))
+    answers: list[asyncio.Future[bool]] = []
+
+    async def confirm() -> bool:
+        answers.append(asyncio.get_running_loop().create_future())
+        return await answers[-1]
+
+    broker.replicas.end_doubt = EndDoubt(broker.clock.monotonic_ms, confirm)
+    assert not sent(broker, 0).error_code
+    for _ in range(3):
+        assert sent(broker, 5).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+        await asyncio.sleep(0)
+    (answer,) = answers
+    answer.set_result(True)
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert sent(broker, 5).error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, "it leads, and it is a gap"
+    assert sent(broker, 7).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER, "another gap, not confirmed yet"
+    assert not sent(broker, 1).error_code

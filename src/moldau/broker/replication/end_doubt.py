@@ -1,16 +1,21 @@
-"""Before a consumer hears that its offset lies beyond the end, this broker finds out whether it still leads.
+"""Before a consumer hears that its offset lies beyond the end, or a producer that its numbers have a gap,
+this broker finds out whether it still leads.
 
 A leader that was deposed without knowing it (its process stood still, it is cut off from the metadata store)
 lacks what the next leader wrote. A consumer that has read there, and comes back by an outdated look at the
 metadata, would be told OFFSET_OUT_OF_RANGE, and then begins anew at offset 0 or skips to the end
 (auto.offset.reset). With a leader epoch the request is refused (KIP-320); not every client sends one.
 
+A producer whose last batches went to the next leader would be told OUT_OF_ORDER_SEQUENCE_NUMBER. It takes a
+new epoch then, and sends what is unanswered under new numbers, where it lies twice if the next leader has it.
+
     reader at 28, end here 27: NOT_LEADER_OR_FOLLOWER ──> metadata store asked
     again:                     deposed meanwhile: NOT_LEADER_OR_FOLLOWER; still leads: OFFSET_OUT_OF_RANGE
 
-Invariant: OFFSET_OUT_OF_RANGE for an offset beyond the end is said only after a confirmation that began when
-that offset had been asked for. Asking the store writes to it, so it is done at most once a second for all
-partitions together. Not here: who needs it (partition.py: partitions with other replicas only).
+Invariant: OFFSET_OUT_OF_RANGE for an offset beyond the end, and OUT_OF_ORDER_SEQUENCE_NUMBER, are said only
+after a confirmation that began when that offset had been asked for, or that batch had come. Asking the store
+writes to it, so it is done at most once a second for all partitions together. Not here: who needs it
+(partition.py: partitions with other replicas only).
 """
 
 import asyncio
@@ -39,8 +44,8 @@ class EndDoubt:
         self._confirming: asyncio.Future[None] | None = None
 
     def is_sure(self, asked: Hashable) -> bool:
-        """Whether leadership was confirmed after `asked` (partition, leader epoch and offset) was first asked
-        for. If not, it is being found out: ask again.
+        """Whether leadership was confirmed after `asked` (partition, leader epoch, and the offset or the
+        producer's numbers) came first. If not, it is being found out: ask again.
         """
         now_ms = self._monotonic_ms()
         needed, came_ms = self._asked.get(asked, (0, 0.0))

@@ -8,7 +8,7 @@ raw bytes of a frame. Not here: what coordinators append and read (coordinator_l
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from moldau.broker.log.log import Log
@@ -98,7 +98,7 @@ class ReplicaManager:
             broker_epoch=self._broker_epoch,
             is_stranger=self._is_stranger,
             storage_failed=self.storage_failed,
-            is_sure_of_end=self._is_sure_of_end,
+            is_sure=self._is_sure,
             lag_max_ms=lag_max_ms,
             deletions=self.deletions,
             leader_quota=self.leader_quota,
@@ -135,8 +135,8 @@ class ReplicaManager:
         self._work = WorkList(self._bring, self._remove, self._not_brought)
         self._change_rates()
 
-    def _is_sure_of_end(self, partition: Partition, offset: int) -> bool:
-        asked = (partition.topic_id, partition.index, partition.leader_epoch, offset)
+    def _is_sure(self, partition: Partition, verdict: Hashable) -> bool:
+        asked = (partition.topic_id, partition.index, partition.leader_epoch, verdict)
         return self.end_doubt is None or self.end_doubt.is_sure(asked)
 
     def _make_quota(self, clock: Clock) -> ReplicationQuota:

@@ -284,6 +284,8 @@ class Partition:
             if not self.dirty:
                 self.dirty = True
                 self.group_commit.add(self)
+        elif result.error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and origin is Origin.CLIENT:
+            return self._doubted(result)
         return result
 
     def append_verified(
@@ -294,7 +296,7 @@ class Partition:
             return self._refused_append(batches)
         result = self.log.leader.append_verified(batches, self.leader_epoch, now_ms, verification)
         self._note(result, len(batches))
-        return result
+        return self._doubted(result)
 
     def append_inspected(
         self, inspection: "Inspection", now_ms: int, acks: int, verification: "Verification | None" = None
@@ -304,7 +306,7 @@ class Partition:
             return self._refused_append(inspection.prepared)
         result = self.log.leader.append_inspected(inspection, self.leader_epoch, now_ms, verification)
         self._note(result, inspection.size_bytes)
-        return result
+        return self._doubted(result)
 
     def append_marker(
         self,
@@ -323,6 +325,14 @@ class Partition:
         self._note(result, MARKER_BYTES)
         self.log.transactions.settle(self.high_watermark)
         return result
+
+    def _doubted(self, result: AppendResult) -> AppendResult:
+        """The result; but only who certainly leads speaks of a gap in a producer's numbers (end_doubt.py)."""
+        if result.error_code != ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER or len(self.role.replicas) == 1:
+            return result
+        if self._shared.is_sure(self, result.error_message):  # which names the producer and its numbers
+            return result
+        return Refused(ErrorCode.NOT_LEADER_OR_FOLLOWER, "whether this broker still leads is being found out")
 
     def _takes(self, acks: int) -> bool:
         """Whether the partition takes anything now."""
@@ -510,7 +520,7 @@ class Partition:
         """Whether it is certain that no record has this offset, or that it was deleted."""
         if offset <= self.log.written_end_offset or len(self.role.replicas) == 1:
             return True
-        return self._shared.is_sure_of_end(self, offset)
+        return self._shared.is_sure(self, offset)
 
     def withholds_from(self, replica_id: int) -> bool:
         """Whether this replica gets no records now, since it is throttled and the rate is exceeded."""

@@ -1,6 +1,6 @@
 """The parts of the broker that all partitions use. The defaults fit a single partition, as in tests."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING, NamedTuple
 
 from moldau.broker.replication.deletions import Deletions
@@ -43,8 +43,9 @@ class SharedParts(NamedTuple):
     so. It may read, but its offset says nothing about the replica.
     """
     storage_failed: "Callable[[Partition, OSError], None]" = _NO_FAILURE
-    is_sure_of_end: "Callable[[Partition, int], bool]" = lambda partition, offset: True
-    """Whether it is certain that this broker leads, and no record has this offset beyond the end."""
+    is_sure: "Callable[[Partition, Hashable], bool]" = lambda partition, verdict: True
+    """Whether it is certain that this broker leads, so that this verdict is true: there is no record at this
+    offset beyond the end, or a gap in a producer's numbers."""
     lag_max_ms: float = 30_000
     deletions: Deletions | None = None
     """DeleteRecords that wait for followers; None: none does."""
