@@ -9,6 +9,7 @@
     settings.py      settings by Confluent's names    assembly.py   from settings to a server
     login.py         passwords, tokens, certificates -> a principal    signed_tokens.py   JSON web tokens
     rights.py        which principal may do what
+    forwarding.py  a request sent on to another instance
     watched_file.py  files of both, read again when they change
 
 Needs starlette and uvicorn (the extras `registry` and `rest`), nothing of a broker.

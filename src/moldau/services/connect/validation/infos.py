@@ -1,0 +1,116 @@
+"""The shape of `PUT /connector-plugins/…/config/validate`: what user interfaces make their forms of.
+
+{name, error_count, groups, configs: [{definition: {name, type, required, default_value, …},
+                                        value: {name, value, recommended_values, errors, visible}}]}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from moldau.connect.settings import REQUIRED, Setting, SettingType
+
+HIDDEN = "[hidden]"
+
+
+@dataclass(slots=True)
+class Value:
+    """One setting's row of an answer."""
+
+    row: Setting
+    name: str
+    """With the prefix under which it stands in the configuration."""
+    value: str | None = None
+    """As text; secrets are hidden."""
+    recommended: Sequence[str] = ()
+    errors: list[str] = field(default_factory=list)
+    group: str | None = None
+    order: int = -1
+
+
+@dataclass(slots=True)
+class Infos:
+    """An answer while it grows; each name has one row."""
+
+    name: str
+    values: dict[str, Value] = field(default_factory=dict)
+
+    @property
+    def error_count(self) -> int:
+        """As Kafka counts: all sentences."""
+        return sum(len(each.errors) for each in self.values.values())
+
+    def add(self, value: Value) -> None:
+        """A row; one of the same name keeps its place and its errors."""
+        before = self.values.get(value.name)
+        if before is not None:
+            before.errors += value.errors
+            return
+        self.values[value.name] = value
+
+    def blame(self, name: str, sentence: str, otherwise: str = "connector.class") -> None:
+        """An error at a setting, or where the answer does not have it at another."""
+        (self.values.get(name) or self.values[otherwise]).errors.append(sentence)
+
+    def sentences(self) -> list[str]:
+        """All errors."""
+        return [sentence for value in self.values.values() for sentence in value.errors]
+
+    def as_json(self) -> dict[str, Any]:
+        """The answer's body."""
+        groups: list[str] = []
+        for value in self.values.values():
+            if value.group and value.group not in groups:
+                groups.append(value.group)
+        return {
+            "name": self.name,
+            "error_count": self.error_count,
+            "groups": groups,
+            "configs": [_config(value) for value in self.values.values()],
+        }
+
+
+def _config(value: Value) -> Mapping[str, Any]:
+    return {
+        "definition": definition(value.row, value.name, value.group, value.order),
+        "value": {
+            "name": value.name,
+            "value": value.value,
+            "recommended_values": list(value.recommended),
+            "errors": value.errors,
+            "visible": True,
+        },
+    }
+
+
+def definition(row: Setting, name: str, group: str | None, order: int) -> dict[str, Any]:
+    """One row as `GET /connector-plugins/…/config` has it."""
+    doc = row.doc if not row.without_effect else f"{row.doc} (No effect here: {row.without_effect}.)"
+    return {
+        "name": name,
+        "type": row.type.value,
+        "required": row.default is REQUIRED,
+        "default_value": None if row.default is REQUIRED else text_of(row.default, row.type),
+        "importance": row.importance.value,
+        "documentation": doc,
+        "group": group,
+        "width": row.width.value,
+        "display_name": row.display_name or name,
+        "dependents": list(row.dependents),
+        "order": order,
+    }
+
+
+def text_of(value: Any, kind: SettingType) -> str | None:
+    """A value as Kafka writes it."""
+    if value is None:
+        return None
+    if kind is SettingType.PASSWORD:
+        return HIDDEN
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (list, tuple)):
+        return ",".join(map(str, value))
+    return str(value)
