@@ -100,7 +100,8 @@ class BrokerProcess:
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 stdin=subprocess.DEVNULL,
-                start_new_session=True,
+                # Not a session of its own: Linux shares the cores out by session (autogroup).
+                process_group=0,
             )
 
     def start(self) -> BrokerProcess:

@@ -18,6 +18,7 @@ from moldau.broker.log.files.directory import DirectoryUnusable
 from moldau.broker.metadata.store import MetadataStoreError
 from moldau.broker.node import Node
 from moldau.broker.server.addresses import AddressError, shown
+from moldau.common.core.heap import keep_freed_memory
 from moldau.common.core.kernels import complaints
 from moldau.common.core.logs import set_up
 from moldau.common.settings.rows import SettingError
@@ -76,6 +77,7 @@ async def _serve(settings: StaticSettings, as_json: bool, services: "Services | 
     # What was made until now stays, so the collector need not look at it again.
     gc.freeze()
     gc.enable()
+    keep_freed_memory(os.environ)
     await stopped
     log.info("stopping")
     return await _end(node, services, None)
