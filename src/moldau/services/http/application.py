@@ -88,10 +88,12 @@ class Application:
         health: Callable[[], Health] = lambda: Health(True, {}),
         metrics: Callable[[], Iterable[Sample]] = lambda: (),
         metrics_prefix: str = "moldau_http",
+        own_pages: frozenset[str] = frozenset(),
         translate: Translate = lambda failure: None,
         on_close: Callable[[], None] = lambda: None,
     ) -> None:
-        """`offered` are the media types of responses by path, the favourite first."""
+        """`offered` are the media types of responses by path, the favourite first; `own_pages` are those of
+        the pages above that the routes answer themselves."""
         self.close = on_close
         """Called when no request is answered any more."""
         self.ending = asyncio.Event()
@@ -105,6 +107,7 @@ class Application:
         self._metrics = metrics
         self._prefix = metrics_prefix
         self._translate = translate
+        self._own_pages = own_pages
         self._host_names = HostNames(settings)
         self._open_paths = frozenset((*OPEN_PATHS, *settings.authentication_skip_paths))
         self._router = Router(routes, redirect_slashes=False)
@@ -191,6 +194,8 @@ class Application:
         await self._router(request.scope, request.receive, send)
 
     def _page(self, path: str) -> Response | None:
+        if path in self._own_pages:
+            return None
         if path == "/metrics":
             samples = (*self.counters.samples(self._prefix), *self._own_samples(), *self._metrics())
             return Response(exposition(samples), media_type=CONTENT_TYPE)

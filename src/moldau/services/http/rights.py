@@ -6,8 +6,8 @@
     User:bob       configure    cluster:registry      # `User:` may be written or left out
 
 Operations: read, write, delete, configure (levels, modes, settings), all. Kinds: subject, topic, group,
-cluster. Without the file, whoever is let in may do everything; with it, only what a line allows. It is
-read again when it changes.
+cluster, connector. Without the file, whoever is let in may do everything; with it, only what a line
+allows. It is read again when it changes.
 """
 
 import time
@@ -41,6 +41,7 @@ class Kind(StrEnum):
     TOPIC = "topic"
     GROUP = "group"
     CLUSTER = "cluster"
+    CONNECTOR = "connector"
 
 
 class Right(NamedTuple):
