@@ -49,13 +49,6 @@ PLUGINS: list[Plugin] = [
         "connect-http",
     ),
     Plugin(
-        Kind.SOURCE,
-        "JdbcSource",
-        "moldau.connect.connectors.jdbc.source:JdbcSource",
-        ("io.confluent.connect.jdbc.JdbcSourceConnector", "io.aiven.connect.jdbc.JdbcSourceConnector"),
-        "connect-jdbc",
-    ),
-    Plugin(
         Kind.SINK,
         "HttpSink",
         "moldau.connect.connectors.http.sink:HttpSink",

@@ -67,7 +67,7 @@ class StandaloneStores:
         changes: list[Change] = []
         with self._lock:
             for key, value in records:
-                changes += self._configs.replay(key, value, self._configs.offset + 1)
+                changes += self._configs.replay(key, value, max(self._configs.offset, 0))
         if changes and self._on_changes is not None:
             self._on_changes(changes)
 

@@ -71,6 +71,12 @@ class KeyChanged(NamedTuple):
     """Workers sign with another key."""
 
 
+class FencingDone(NamedTuple):
+    """Older tasks of a connector cannot write any more: its present ones may start."""
+
+    name: str
+
+
 class RestartAsked(NamedTuple):
     """A connector, and perhaps its tasks, is to be started again (KIP-745)."""
 
@@ -91,6 +97,7 @@ Change = (
     | ConnectorRemoved
     | TasksChanged
     | TargetChanged
+    | FencingDone
     | KeyChanged
     | RestartAsked
     | LevelChanged
@@ -102,7 +109,7 @@ class ConfigsState:
     """What the topic says, up to `offset`."""
 
     offset: int = -1
-    """Of the last record that was replayed."""
+    """Of the record after the last that was replayed; -1: there was none."""
     connectors: dict[str, Config] = field(default_factory=dict)
     targets: dict[str, State] = field(default_factory=dict)
     task_counts: dict[str, int] = field(default_factory=dict)
@@ -149,7 +156,7 @@ class ConfigsState:
 
     def replay(self, key: str, value: bytes | None, offset: int) -> Sequence[Change]:
         """Take a record; what it changed."""
-        self.offset = offset
+        self.offset = offset + 1
         for start, take in _READERS.items():
             if key.startswith(start):
                 try:
@@ -216,7 +223,7 @@ class ConfigsState:
             return None
         self.fenced_counts[name] = int(body["task-count"])
         self.pending_fencing.discard(name)
-        return None
+        return FencingDone(name)
 
     def _session_key(self, rest: str, body: dict[str, Any] | None) -> Change | None:
         if rest or body is None:

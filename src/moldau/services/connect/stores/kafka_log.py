@@ -126,6 +126,7 @@ class KafkaLog:
             self._moved.notify_all()
         if self._producer is not None:
             self._producer.flush(5)
+            self._producer = None
         if self._consumer is not None:
             self._consumer.close()
         with self._asking_lock:

@@ -32,6 +32,10 @@ class WorkerStatus(NamedTuple):
     generation: int
     trace: str = ""
     version: str = ""
+    engine: str = ""
+    """Ours: `local` or `spark`; Kafka's workers skip what they do not know."""
+    restarts_at_ms: int | None = None
+    """Ours: when a failed task is started again by itself."""
 
 
 class TopicUse(NamedTuple):
@@ -107,21 +111,26 @@ def _status(value: bytes | None) -> WorkerStatus | None:
         int(body["generation"]),
         body.get("trace") or "",
         body.get("version") or "",
+        body.get("engine") or "",
+        body.get("restarts_at"),
     )
 
 
 def _value(status: WorkerStatus | None) -> bytes | None:
     if status is None:
         return None
-    return encode(
-        {
-            "state": status.state.value,
-            "trace": status.trace or None,
-            "worker_id": status.worker_id,
-            "generation": status.generation,
-            "version": status.version or None,
-        }
-    )
+    body: dict[str, Any] = {
+        "state": status.state.value,
+        "trace": status.trace or None,
+        "worker_id": status.worker_id,
+        "generation": status.generation,
+        "version": status.version or None,
+    }
+    if status.engine:
+        body["engine"] = status.engine
+    if status.restarts_at_ms is not None:
+        body["restarts_at"] = status.restarts_at_ms
+    return encode(body)
 
 
 def connector_status_record(name: str, status: WorkerStatus | None) -> Record:

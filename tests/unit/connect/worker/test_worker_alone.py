@@ -1,0 +1,149 @@
+"""A worker's operations, on a runtime that runs nothing."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from worker.fakes import FakeRuntime, alone, eventually
+
+from moldau.services.connect.herder.interface import HerderProblem
+from moldau.services.connect.herder.worker import Worker
+from moldau.services.connect.runtime.interface import State, TaskId
+from moldau.services.connect.stores.configs import RestartAsked
+from moldau.services.connect.stores.offsets import KnownOffset
+
+
+@pytest.fixture
+def running(tmp_path: Path) -> Iterator[tuple[Worker, FakeRuntime]]:
+    worker, runtime = alone(
+        tmp_path,
+        config_providers="env",
+        config_providers_env_class="org.apache.kafka.common.config.provider.EnvVarConfigProvider",
+    )
+    yield worker, runtime
+    worker.close()
+
+
+def states(worker: Worker, name: str) -> list[State]:
+    found = worker.status(name)
+    return [found.connector.status.state, *(each.status.state for each in found.tasks.values())]
+
+
+def test_a_connector_is_made_changed_and_deleted(running: tuple[Worker, FakeRuntime]) -> None:
+    worker, runtime = running
+    created, info = worker.put_config("c", {"tasks": "2", "tasks.max": "2"}, may_exist=False)
+    assert created
+    assert info.config == {"tasks": "2", "tasks.max": "2"}
+    eventually(lambda: len(runtime.tasks) == 2)
+    assert runtime.tasks[TaskId("c", 1)] == {"tasks": "2", "tasks.max": "2", "part": "1"}
+    assert states(worker, "c") == [State.RUNNING] * 3
+    with pytest.raises(HerderProblem, match="Connector c already exists"):
+        worker.put_config("c", {}, may_exist=False)
+    created, _ = worker.put_config("c", {"tasks": "1", "x": "y"}, may_exist=True)
+    assert not created
+    eventually(lambda: runtime.tasks == {TaskId("c", 0): {"tasks": "1", "x": "y", "part": "0"}})
+    eventually(lambda: len(worker.status("c").tasks) == 1)
+    worker.delete("c")
+    eventually(lambda: not runtime.tasks and not runtime.connectors)
+    for ask in (worker.info, worker.status, worker.delete, worker.offsets):
+        with pytest.raises(HerderProblem):
+            ask("c")
+    assert worker.connectors() == []
+
+
+def test_pausing_stopping_and_resuming(running: tuple[Worker, FakeRuntime]) -> None:
+    worker, runtime = running
+    worker.put_config("c", {"tasks": "1"}, may_exist=False)
+    eventually(lambda: len(runtime.tasks) == 1)
+    worker.set_target("c", State.PAUSED)
+    eventually(lambda: states(worker, "c") == [State.PAUSED, State.PAUSED])
+    worker.set_target("c", State.STOPPED)
+    eventually(lambda: not runtime.tasks)
+    assert runtime.connectors
+    eventually(lambda: states(worker, "c") == [State.STOPPED])
+    worker.set_target("c", State.RUNNING)
+    eventually(lambda: len(runtime.tasks) == 1)
+    eventually(lambda: states(worker, "c") == [State.RUNNING, State.RUNNING])
+
+
+def test_a_connector_may_begin_stopped(running: tuple[Worker, FakeRuntime]) -> None:
+    worker, runtime = running
+    worker.put_config("c", {"tasks": "1"}, may_exist=False, target=State.STOPPED)
+    eventually(lambda: "c" in runtime.connectors)
+    assert runtime.targets["c"] is State.STOPPED
+    assert not runtime.tasks
+
+
+def test_only_what_failed_is_restarted_if_that_is_asked(running: tuple[Worker, FakeRuntime]) -> None:
+    worker, runtime = running
+    worker.put_config("c", {"tasks": "2", "tasks.max": "2"}, may_exist=False)
+    eventually(lambda: len(runtime.tasks) == 2)
+    runtime.fail(TaskId("c", 1), "no space\nTraceback")
+    runtime.started.clear()
+    found = worker.restart(RestartAsked("c", include_tasks=True, only_failed=True))
+    assert [each.status.state for each in found.tasks.values()] == [State.RUNNING, State.RESTARTING]
+    eventually(lambda: runtime.started == [TaskId("c", 1)])
+    worker.restart_connector("c")
+    worker.restart_task(TaskId("c", 0))
+    eventually(lambda: runtime.started == [TaskId("c", 1), "c", TaskId("c", 0)])
+    with pytest.raises(HerderProblem, match="not found"):
+        worker.restart_task(TaskId("c", 7))
+
+
+def test_secrets_reach_the_runtime_and_nobody_else(running: tuple[Worker, FakeRuntime]) -> None:
+    worker, runtime = running
+    worker.put_config("c", {"tasks": "1", "password": "${env:PASSWORD}"}, may_exist=False)
+    eventually(lambda: len(runtime.tasks) == 1)
+    assert runtime.connectors["c"]["password"] == "hush"
+    assert runtime.tasks[TaskId("c", 0)]["password"] == "hush"
+    assert worker.info("c").config["password"] == "${env:PASSWORD}"
+    assert worker.task_configs_of("c")[0][1]["password"] == "${env:PASSWORD}"
+
+
+def test_a_secret_that_is_not_there_fails_the_connector_with_its_name(
+    running: tuple[Worker, FakeRuntime],
+) -> None:
+    worker, runtime = running
+    worker.put_config("c", {"password": "${env:NONE}"}, may_exist=False)
+    eventually(lambda: worker.connectors() == ["c"] and states(worker, "c") == [State.FAILED])
+    assert "there is no environment variable NONE" in worker.status("c").connector.status.trace
+    assert not runtime.connectors
+
+
+def test_more_tasks_than_allowed_are_refused(running: tuple[Worker, FakeRuntime]) -> None:
+    worker, runtime = running
+    worker.put_config("c", {"tasks": "3", "tasks.max": "2"}, may_exist=False)
+    eventually(lambda: states(worker, "c") == [State.FAILED])
+    assert "generated 3 tasks, which is greater than 2" in worker.status("c").connector.status.trace
+    worker.put_config("c", {"tasks": "3", "tasks.max": "2", "tasks.max.enforce": "false"}, may_exist=True)
+    eventually(lambda: len(runtime.tasks) == 3)
+
+
+def test_offsets_change_only_of_stopped_connectors(running: tuple[Worker, FakeRuntime]) -> None:
+    worker, runtime = running
+    worker.put_config("c", {"tasks": "1"}, may_exist=False)
+    eventually(lambda: len(runtime.tasks) == 1)
+    wanted = [KnownOffset({"file": "/x"}, {"position": 3})]
+    with pytest.raises(HerderProblem, match="'/connectors/c/stop' endpoint") as refused:
+        worker.alter_offsets("c", wanted)
+    assert refused.value.status == 400
+    worker.set_target("c", State.STOPPED)
+    assert "altered successfully" in worker.alter_offsets("c", wanted)
+    assert [(each.partition, each.offset) for each in worker.offsets("c")] == [
+        ({"file": "/x"}, {"position": 3})
+    ]
+    assert "reset successfully" in worker.reset_offsets("c")
+    assert worker.offsets("c") == []
+
+
+def test_offsets_of_sinks_are_those_of_their_group(running: tuple[Worker, FakeRuntime]) -> None:
+    worker, _ = running
+    worker.put_config("s", {"kind": "sink"}, may_exist=False, target=State.STOPPED)
+    place = {"kafka_topic": "t", "kafka_partition": 0}
+    worker.alter_offsets("s", [KnownOffset(place, {"kafka_offset": 7})])
+    assert [(each.partition, each.offset) for each in worker.offsets("s")] == [(place, {"kafka_offset": 7})]
+    for partition, offset in (({}, None), (place, {}), (place, {"kafka_offset": "x"})):
+        with pytest.raises(HerderProblem, match=r"kafka_|Failed to parse"):
+            worker.alter_offsets("s", [KnownOffset(partition, offset)])
+    worker.reset_offsets("s")
+    assert worker.offsets("s") == []

@@ -1,0 +1,62 @@
+"""Workers that share connectors by Kafka's group protocol, on a real broker, with runtimes that run
+nothing."""
+
+from collections.abc import Iterator
+
+import pytest
+from worker.fakes import FakeRuntime, Peers, eventually, member
+
+from moldau.services.connect.herder.interface import NotLeader
+from moldau.services.connect.herder.worker import Worker
+from moldau.services.connect.runtime.interface import State, TaskId
+from moldau.testing import Broker
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[Broker]:
+    with Broker() as broker:
+        yield broker
+
+
+def everywhere(*runtimes: FakeRuntime) -> list[TaskId]:
+    return sorted(task for runtime in runtimes for task in list(runtime.tasks))
+
+
+def leader(*workers: Worker) -> Worker:
+    eventually(lambda: any(each._membership.is_leader for each in workers))
+    return next(each for each in workers if each._membership.is_leader)
+
+
+def test_work_is_shared_and_moves_and_comes_back(broker: Broker) -> None:
+    peers = Peers()
+    one, first = member(broker.bootstrap_servers, "g", "http://one:1/", peers)
+    other, second = member(broker.bootstrap_servers, "g", "http://other:2/", peers)
+    try:
+        chief = leader(one, other)
+        follower = other if chief is one else one
+        eventually(lambda: not chief._membership.is_rebalancing and not follower._membership.is_rebalancing)
+        with pytest.raises(NotLeader) as sent_on:
+            follower.put_config("c", {"tasks": "4", "tasks.max": "4"}, may_exist=False)
+        assert sent_on.value.leader_url == chief._membership.leader_url.rstrip("/")
+        chief.put_config("c", {"tasks": "4", "tasks.max": "4"}, may_exist=False)
+        wanted = [TaskId("c", index) for index in range(4)]
+        eventually(lambda: everywhere(first, second) == wanted)
+        eventually(lambda: len(first.tasks) == len(second.tasks) == 2)
+        before = dict(first.tasks), dict(second.tasks)
+        first.started.clear()
+        second.started.clear()
+        chief.put_config("d", {"tasks": "1"}, may_exist=False)
+        eventually(lambda: len(everywhere(first, second)) == 5)
+        assert not {*first.started, *second.started} & {*before[0], *before[1]}
+        eventually(lambda: len(follower.status("c").tasks) == 4)
+        follower.set_target("c", State.PAUSED)
+        eventually(lambda: first.targets.get("c", State.PAUSED) is second.targets.get("c", State.PAUSED))
+        other.close()
+        eventually(lambda: len(first.tasks) == 5)
+        third, again = member(broker.bootstrap_servers, "g", "http://other:2/", peers)
+        try:
+            eventually(lambda: len(again.tasks) in (2, 3) and len(everywhere(first, again)) == 5)
+        finally:
+            third.close()
+    finally:
+        one.close()
