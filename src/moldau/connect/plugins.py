@@ -146,3 +146,50 @@ PLUGINS += [
         ("ProtobufConverter", "protobuf"),
     )
 ]
+
+_TRANSFORMS = {
+    "Cast": "cast",
+    "ExtractField": "extract_field",
+    "Flatten": "flatten",
+    "HeaderFrom": "headers",
+    "HoistField": "hoist_field",
+    "InsertField": "insert_field",
+    "MaskField": "mask_field",
+    "ReplaceField": "replace_field",
+    "SetSchemaMetadata": "set_schema_metadata",
+    "TimestampConverter": "timestamp_converter",
+}
+"""Kafka's of a key or value: name, our module."""
+_OF_RECORDS = {
+    "DropHeaders": "headers",
+    "Filter": "filter",
+    "InsertHeader": "headers",
+    "RegexRouter": "routers",
+    "TimestampRouter": "routers",
+    "ValueToKey": "value_to_key",
+}
+PLUGINS += [
+    Plugin(
+        Kind.TRANSFORM,
+        f"{name}${side}",
+        f"moldau.connect.transforms.{module}:{name}{side}",
+        (f"{_KAFKA}transforms.{name}${side}",),
+    )
+    for name, module in _TRANSFORMS.items()
+    for side in ("Key", "Value")
+]
+PLUGINS += [
+    Plugin(
+        Kind.TRANSFORM, name, f"moldau.connect.transforms.{module}:{name}", (f"{_KAFKA}transforms.{name}",)
+    )
+    for name, module in _OF_RECORDS.items()
+]
+PLUGINS += [
+    Plugin(
+        Kind.PREDICATE,
+        name,
+        f"moldau.connect.transforms.predicates:{name}",
+        (f"{_KAFKA}transforms.predicates.{name}",),
+    )
+    for name in ("HasHeaderKey", "RecordIsTombstone", "TopicNameMatches")
+]

@@ -292,9 +292,181 @@ def header_questions() -> list[Question]:
     ]
 
 
+TRANSFORMS = "org.apache.kafka.connect.transforms."
+INNER = struct(field("x", "int32", False), field("y", "string"), optional=True)
+ROW = struct(
+    field("i", "int32", False),
+    field("l", "int64"),
+    field("d", "double"),
+    field("f", "float"),
+    field("b", "boolean"),
+    field("s", "string", default="dft"),
+    field("by", "bytes"),
+    {**decimal(2), "field": "dec"},
+    {**logical("Date", "int32"), "field": "day"},
+    {**logical("Time", "int32"), "field": "clock"},
+    {**logical("Timestamp", "int64"), "field": "ts"},
+    {"type": "array", "optional": True, "items": {"type": "int32", "optional": True}, "field": "arr"},
+    {"type": "map", "optional": True, "keys": {"type": "string"}, "values": {"type": "int32"}, "field": "m"},
+    {**INNER, "field": "in"},
+    field("text", "string"),
+    name="com.Row",
+    version=1,
+)
+FILLED = {
+    "i": 300, "l": 1700000000123, "d": 1.7, "f": 0.5, "b": True, "s": "5", "by": "AAE=", "dec": "AJY=",
+        "day": 19000,
+    "clock": 3723004, "ts": 1700000000123, "arr": [1, 2], "m": {"k": 1}, "in": {"x": 1, "y": "z"},
+    "text": "2023-11-14 22:13:20.123",
+}  # fmt: skip
+NULLS = {"i": -1}
+PLAIN = {
+    "i": 300, "d": 1.7, "b": True, "s": "5", "n": None, "arr": [1, {"q": 1}], "in": {"x": 1, "y": {"z": "w"}},
+    "l": 1700000000123, "text": "2023-11-14 22:13:20.123", "a.b": 7,
+}  # fmt: skip
+VALUES: list[Any] = [
+    {"schema": ROW, "payload": FILLED},
+    {"schema": ROW, "payload": NULLS},
+    {"schema": None, "payload": PLAIN},
+    {"schema": {"type": "int64", "optional": False}, "payload": 1700000000123},
+    {"schema": None, "payload": "a text"},
+    None,
+]
+HEADERS = [["h1", {"schema": {"type": "string"}, "payload": "x"}], ["h2", {"schema": None, "payload": 5}]]
+SPECS: list[tuple[str, Question]] = [
+    *(("Cast$Value", {"spec": f"i:{t},l:{t},d:{t},f:{t},b:{t},s:{t}"}) for t in ("int8", "int32", "float64",
+        "boolean")),
+    *(("Cast$Value", {"spec": f"{name}:{t}"}) for name in ("dec", "day", "clock", "ts", "by", "text", "arr",
+        "in", "s")
+      for t in ("string", "int64", "float64", "boolean", "int8")),
+    ("Cast$Value", {"spec": "i:string,l:string,d:string,f:string,b:string"}),
+    ("Cast$Value", {"spec": "s:int32", "replace.null.with.default": "false"}),
+    ("Cast$Value", {"spec": "string"}), ("Cast$Value", {"spec": "int8"}), ("Cast$Key", {"spec": "float64"}),
+    ("Cast$Value", {"spec": "i:float32,d:float32,f:float32,b:float32"}),
+    ("DropHeaders", {"headers": "h1,h3"}),
+    *(("ExtractField$Value", {"field": f}) for f in ("i", "in", "s", "nope", "a.b")),
+    *(("ExtractField$Value", {"field": f, "field.syntax.version": "V2"}) for f in ("in.x", "in.y.z", "i.x",
+        "`a.b`", "in.q")),
+    ("ExtractField$Value", {"field": "s", "replace.null.with.default": "false"}), ("ExtractField$Key",
+        {"field": "id"}),
+    ("Filter", {}), ("Flatten$Value", {}), ("Flatten$Value", {"delimiter": "_"}), ("Flatten$Key",
+        {"delimiter": "-"}),
+    *(("HeaderFrom$Value", {"fields": "i,s", "headers": "hi,hs", "operation": o}) for o in ("move", "copy")),
+    ("HeaderFrom$Value", {"fields": "nope", "headers": "h", "operation": "copy"}),
+    ("HeaderFrom$Key", {"fields": "id", "headers": "h", "operation": "move"}),
+    ("HoistField$Value", {"field": "w"}), ("HoistField$Key", {"field": "w"}),
+    ("InsertField$Value", {"topic.field": "t", "partition.field": "p!", "offset.field": "o?",
+        "timestamp.field": "tm",
+                           "static.field": "st!", "static.value": "sv"}),
+    ("InsertField$Value", {"static.field": "i", "static.value": "sv"}), ("InsertField$Key",
+        {"topic.field": "t"}),
+    *(("InsertHeader", {"header": "n", "value.literal": v}) for v in ("5", "text", "true", "1.5")),
+    ("MaskField$Value", {"fields": "i,l,d,f,b,s,dec,day,ts,clock,arr,m"}), ("MaskField$Value",
+        {"fields": "by"}),
+    ("MaskField$Value", {"fields": "in"}), ("MaskField$Value", {"fields": "n,text"}),
+    ("MaskField$Value", {"fields": "s,text", "replacement": "***"}), ("MaskField$Value",
+        {"fields": "i,l,d,f,dec", "replacement": "7"}),
+    ("MaskField$Value", {"fields": "i", "replacement": "x"}), ("MaskField$Value", {"fields": "b",
+        "replacement": "1"}),
+    ("MaskField$Key", {"fields": "id"}),
+    ("RegexRouter", {"regex": "t(.*)", "replacement": "x-$1-y"}), ("RegexRouter", {"regex": "q",
+        "replacement": "z"}),
+    ("RegexRouter", {"regex": "(?<a>t).*", "replacement": "${a}\\$1"}),
+    ("ReplaceField$Value", {"exclude": "i,in", "renames": "s:str"}), ("ReplaceField$Value",
+        {"include": "i,s,nope"}),
+    ("ReplaceField$Value", {"include": "i", "exclude": "i"}), ("ReplaceField$Value", {"renames": "i:l2,l:i"}),
+    ("ReplaceField$Value", {"include": "s", "replace.null.with.default": "false"}), ("ReplaceField$Key",
+        {"renames": "id:key"}),
+    ("SetSchemaMetadata$Value", {"schema.name": "N", "schema.version": "7"}), ("SetSchemaMetadata$Key",
+        {"schema.name": "K"}),
+    *(("TimestampConverter$Value", {"field": f, "target.type": t, "format": "yyyy-MM-dd HH:mm:ss.SSS"})
+      for f in ("ts", "l", "text", "day", "clock", "i") for t in ("string", "unix", "Date", "Time",
+          "Timestamp")),
+    *(("TimestampConverter$Value", {"target.type": t, "format": "yyyy-MM-dd"}) for t in ("string", "Date",
+        "Timestamp")),
+    *(("TimestampConverter$Value", {"field": "l", "target.type": "unix",
+        "unix.precision": p}) for p in ("seconds", "microseconds")),
+    ("TimestampConverter$Value", {"field": "ts", "target.type": "unix", "unix.precision": "nanoseconds"}),
+    ("TimestampConverter$Value", {"field": "ts", "target.type": "unix", "unix.precision": "seconds"}),
+    ("TimestampRouter", {}), ("TimestampRouter", {"topic.format": "a-${timestamp}-${topic}",
+        "timestamp.format": "yyyy-MM-dd'T'HH"}),
+    ("ValueToKey", {"fields": "i,s"}), ("ValueToKey", {"fields": "nope"}),
+    ("ValueToKey", {"fields": "s", "replace.null.with.default": "false"}),
+]  # fmt: skip
+PATTERNS = [
+    "yyyy-MM-dd HH:mm:ss.SSS",
+    "EEE, d MMM yy h:m a",
+    "yyyyMMdd'T'HHmmssZ",
+    "MMMM dd ''yy X",
+    "D K k u z",
+]
+
+
+def transform_questions() -> list[Question]:
+    """Of transforms."""
+    made: list[Question] = []
+    keys: list[Any] = [
+        {"schema": struct(field("id", "int32", False)), "payload": {"id": 5}},
+        {"schema": None, "payload": {"id": 5}},
+        None,
+    ]
+    for name, config in SPECS:
+        both = "$Key" in name
+        for index, value in enumerate(VALUES[:1] if both else VALUES):
+            for key in keys if both else [keys[index % 3]]:
+                record = {
+                    "topic": "topic",
+                    "partition": 3,
+                    "offset": 17,
+                    "timestamp": 1700000000123,
+                    "key": key,
+                    "value": value,
+                    "headers": HEADERS,
+                }
+                made.append(
+                    {"op": "transform", "type": TRANSFORMS + name, "config": config, "record": record}
+                )
+    late = {"schema": {"type": "int64"}, "payload": 1700000000123}
+    for pattern in PATTERNS:
+        config = {"target.type": "string", "format": pattern}
+        made.append(
+            {
+                "op": "transform",
+                "type": f"{TRANSFORMS}TimestampConverter$Value",
+                "config": config,
+                "record": {"value": late},
+            }
+        )
+    for pattern, text in [
+        ("yyyy-MM-dd", "2024-02-31"),
+        ("yyyyMMddHHmm", "202401020304"),
+        ("d MMM yyyy", "3 feb 2021"),
+        ("yy", "69"),
+        ("yyyy-MM-dd'T'HH:mm:ssX", "2024-01-01T00:00:00+02"),
+        ("yyyy", "x"),
+        ("h a", "12 AM"),
+    ]:
+        config = {"target.type": "Timestamp", "format": pattern}
+        value = {"schema": {"type": "string"}, "payload": text}
+        made.append(
+            {
+                "op": "transform",
+                "type": f"{TRANSFORMS}TimestampConverter$Value",
+                "config": config,
+                "record": {"value": value},
+            }
+        )
+    return made
+
+
 def all_questions() -> dict[str, list[Question]]:
     """By the part that they are about."""
-    return {"json": json_questions(), "primitive": primitive_questions(), "header": header_questions()}
+    return {
+        "json": json_questions(),
+        "primitive": primitive_questions(),
+        "header": header_questions(),
+        "transform": transform_questions(),
+    }
 
 
 def answers(part: str) -> list[tuple[Question, Question]]:

@@ -79,11 +79,12 @@ class NotTranslated(PatternError):
     """Java may understand it; this module does not."""
 
 
-def compile_java(text: str) -> Pattern:
+def compile_java(text: str, *, linear: bool = False) -> Pattern:
     """Compile a regular expression of Java's; match whole names with `fullmatch`. PatternError.
 
     RE2 takes what it can. Look-around and back-references, with which users leave topics out ("(?!__).*"),
     are left to Python's engine: the pattern is that of whoever typed the command, and only it can wait.
+    `linear`: what RE2 does not take is refused, because others would wait, too.
     """
     try:
         whole = _Translation(_without_quotes(text)).whole()
@@ -92,6 +93,8 @@ def compile_java(text: str) -> Pattern:
         try:
             return compile_pattern(whole)
         except PatternError:
+            if linear:
+                raise
             return cast(Pattern, in_python)
     except (re.error, OverflowError, RecursionError) as problem:
         if "look-behind" in str(problem):
