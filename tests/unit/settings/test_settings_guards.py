@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from moldau.broker.controller.config_rules import check_broker_configs
+from moldau.broker.controller.config_rules import check_broker_configs, checked_topic_configs
 from moldau.broker.controller.decision import Refusal
 from moldau.common.settings.broker import BrokerSettings
 from moldau.common.settings.group import GroupSettings
@@ -126,3 +126,9 @@ def test_where_the_page_is_served(value):
 def test_where_it_cannot_be_served(value):
     with pytest.raises(SettingError, match="Expected host:port"):
         from_texts({"moldau.http.listener": value})
+
+
+def test_no_topic_is_to_be_kept_in_remote_storage() -> None:
+    assert checked_topic_configs({"remote.storage.enable": "false"})
+    with pytest.raises(Refusal, match="Tiered Storage functionality is disabled"):
+        checked_topic_configs({"remote.storage.enable": "true"})

@@ -30,6 +30,11 @@ def checked_topic_configs(configs: Mapping[str, str | None]) -> dict[str, str]:
         except SettingError as error:
             raise _invalid(error.sentence) from None
         checked[name] = value
+    if values.get("remote_storage_enable"):  # closed segments would never leave the broker's disks
+        raise _invalid(
+            "Tiered Storage functionality is disabled in the broker. Topic cannot be configured with remote "
+            "log storage."
+        )
     settings = TopicSettings(**values)  # type: ignore[arg-type]
     if settings.min_compaction_lag_ms > settings.max_compaction_lag_ms:
         raise _invalid(
