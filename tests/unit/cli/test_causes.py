@@ -20,6 +20,11 @@ from moldau.common.protocol.messages.describe_configs import (
     DescribeConfigsResponse,
     DescribeConfigsResult,
 )
+from moldau.common.protocol.messages.describe_groups import (
+    DescribedGroup,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+)
 from moldau.common.protocol.messages.describe_log_dirs import (
     DescribeLogDirsRequest,
     DescribeLogDirsResponse,
@@ -68,6 +73,7 @@ class Cluster:
         self.row: int = ErrorCode.CORRUPT_MESSAGE
         self.sentence = ""
         self.fetch_error = 0
+        self.group_error: int = 0
         self.throttle_ms = 0
         self.free_bytes = GIB
         self.disk_error = 0
@@ -83,6 +89,9 @@ class Cluster:
             FetchRequest: self._fetch,
             DescribeLogDirsRequest: self._log_dirs,
             DescribeConfigsRequest: self._configs,
+            DescribeGroupsRequest: lambda request: DescribeGroupsResponse(
+                groups=[DescribedGroup(error_code=self.group_error, group_id=request.groups[0])]
+            ),
         }
         if self.silent and not isinstance(request, MetadataRequest):
             raise CommandError("the broker at 127.0.0.1:9092 did not answer: timed out")
@@ -196,6 +205,20 @@ def test_a_topic_that_may_not_be_seen_is_not_said_to_be_missing() -> None:
     assert why_no_topic(cluster, "orders") == ""
     with pytest.raises(CommandError, match="there is no topic 'orders'"):
         select_names(["orders"], [], what="topic", connection=cluster)
+
+
+def test_a_group_that_may_not_be_seen_is_not_said_to_be_missing() -> None:
+    cluster: Any = Cluster()
+    cluster.group_error = ErrorCode.GROUP_AUTHORIZATION_FAILED
+    with pytest.raises(CommandError, match=r"no right to see the group billing.*GROUP_AUTHORIZATION_FAILED"):
+        select_names(["billing"], [], what="group", connection=cluster)
+    for other in (ErrorCode.NONE, ErrorCode.NOT_COORDINATOR):
+        cluster.group_error = other
+        with pytest.raises(CommandError, match="there is no group 'billing'"):
+            select_names(["billing"], [], what="group", connection=cluster)
+    cluster.silent = True
+    with pytest.raises(CommandError, match="there is no group 'billing'"):
+        select_names(["billing"], [], what="group", connection=cluster)
 
 
 def test_why_changes_are_late(monkeypatch: pytest.MonkeyPatch) -> None:

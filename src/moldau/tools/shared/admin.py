@@ -12,7 +12,7 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from moldau.common.core.patterns import PatternError, compile_pattern
-from moldau.tools.shared.causes import why_no_topic, why_stalled, with_cause
+from moldau.tools.shared.causes import why_no_group, why_no_topic, why_stalled, with_cause
 from moldau.tools.shared.errors import CommandError, UsageError, error_name, explain_kafka_failure
 from moldau.tools.shared.output import note
 
@@ -90,7 +90,7 @@ def select_names(
     connection: Connection | None = None,
 ) -> list[str]:
     """Return the names that equal one of `patterns` or match one as a regular expression. CommandError
-    if none does; of topics, `connection` finds out whether only a right is missing.
+    if none does; `connection` finds out whether only a right is missing.
     """
     chosen: list[str] = []
     for pattern in patterns:
@@ -107,6 +107,8 @@ def select_names(
         if not found and what == "topic" and connection is not None:
             raise no_such_topic(connection, pattern)
         if not found:
+            if connection is not None and (refusal := why_no_group(connection, pattern)):
+                raise CommandError(refusal)
             raise CommandError(f"there is no {what} {pattern!r}: list them with `moldau {what}s list`")
         chosen += [name for name in found if name not in chosen]
     return chosen

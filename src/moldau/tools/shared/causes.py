@@ -65,6 +65,7 @@ ROOM_BYTES_MIN = 4 * 1024 * 1024
 """A disk with less is taken for full, as a broker of ours does."""
 
 _METADATA_VERSION, _PRODUCE_VERSION, _FETCH_VERSION, _LOG_DIRS_VERSION = 5, 8, 5, 4
+_DESCRIBE_GROUPS_VERSION = 0
 
 
 class Place(NamedTuple):
@@ -100,6 +101,23 @@ def why_no_topic(connection: Connection, topic: str) -> str:
     return (
         "" if code in (ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION) else _topic_trouble(topic, code)
     )
+
+
+@_in_time
+def why_no_group(connection: Connection, group: str) -> str:
+    """Why a group is not among those the user sees: it does not exist (""), or a right is missing."""
+    from moldau.common.protocol.messages.describe_groups import DescribeGroupsRequest
+
+    try:
+        answer = connection.ask(
+            connection.addresses[0], DescribeGroupsRequest(groups=[group]), _DESCRIBE_GROUPS_VERSION
+        )
+    except CommandError:
+        return ""
+    if all(each.error_code != ErrorCode.GROUP_AUTHORIZATION_FAILED for each in answer.groups):
+        return ""
+    advice = ADVICE["GROUP_AUTHORIZATION_FAILED"]
+    return f"you have no right to see the group {group} (GROUP_AUTHORIZATION_FAILED): {advice}"
 
 
 @_in_time

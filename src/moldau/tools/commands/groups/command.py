@@ -206,7 +206,7 @@ def delete(
 
     connection = Connection(bootstrap, client_settings, timeout)
     existing = [each.name for each in list_groups(connection)]
-    names = select_names(groups, existing, what="group", regex=regex)
+    names = select_names(groups, existing, what="group", regex=regex, connection=connection)
     if regex and not yes:
         typer.confirm(f"delete {', '.join(names)}?", abort=True, err=True)
     futures = connection.admin().delete_consumer_groups(names, request_timeout=timeout)

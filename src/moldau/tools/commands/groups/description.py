@@ -87,7 +87,7 @@ def describe_groups(connection: Connection, patterns: Sequence[str] | None) -> l
     """Describe the groups that match `patterns` (None: all), by name."""
     names = [each.name for each in list_groups(connection)]
     if patterns:
-        names = select_names(patterns, names, what="group")
+        names = select_names(patterns, names, what="group", connection=connection)
     described = []
     for start in range(0, len(names), DESCRIBE_GROUPS_AT_ONCE):
         some = names[start : start + DESCRIBE_GROUPS_AT_ONCE]
