@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,6 +13,7 @@ from moldau.services.http.context import CLIENT_IS_GONE
 from moldau.services.rest.byte_budget import ByteBudget
 from moldau.services.rest.embedded import Format
 from moldau.services.rest.kafka.producing import Producers
+from moldau.services.rest.kafka.reading import Readers
 from moldau.services.rest.v2.consumers import RecordsResponse
 from moldau.services.rest.v2.fields import Place
 from moldau.services.rest.v2.reading import ReadRequest, Records, read
@@ -142,5 +144,89 @@ def test_records_that_found_room_at_once_are_written_for_a_client_that_has_half_
         assert producers.budget.used_bytes == 0
         producers.topics = sizes
         await producers.close()
+
+    run(main())
+
+
+class FakeConsumer:
+    """Notes what it was told."""
+
+    def __init__(self) -> None:
+        self.told: list[str] = []
+
+    def unassign(self) -> None:
+        self.told.append("unassign")
+
+    def consume(self, *told: Any) -> list[Any]:
+        return []
+
+    def close(self) -> None:
+        self.told.append("close")
+
+
+def test_a_reader_that_is_made_for_a_client_that_left_is_taken_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun, may_end, consumer = threading.Event(), threading.Event(), FakeConsumer()
+
+    def assigned(readers: Readers, *told: Any) -> FakeConsumer:
+        begun.set()
+        assert may_end.wait(LIMIT_SECONDS)
+        return consumer
+
+    monkeypatch.setattr(Readers, "_assigned", assigned)
+
+    async def main() -> None:
+        readers = Readers({"bootstrap.servers": "127.0.0.1:1"})
+        opening = asyncio.ensure_future(readers.open("t", {0: 5}))
+        await asyncio.to_thread(begun.wait, LIMIT_SECONDS)
+        opening.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await opening
+        assert readers.open_count == 1, "its client is still being made"
+        may_end.set()
+        while readers.open_count:  # noqa: ASYNC110 - the pool's thread says when
+            await asyncio.sleep(0.01)
+        await readers.close()
+        assert consumer.told == ["unassign", "close"]
+
+    run(main())
+
+
+def test_a_delivery_report_that_fails_does_not_end_the_thread_of_all_reports() -> None:
+    """Else no request that writes would be answered any more."""
+
+    class Failing:
+        """Raises once, as librdkafka's client does when a callback raises."""
+
+        def __init__(self) -> None:
+            self.polls = 0
+            self.polled_again = threading.Event()
+
+        def poll(self, seconds: float) -> int:
+            self.polls += 1
+            if self.polls == 1:
+                raise RuntimeError("the loop is closed")
+            self.polled_again.set()
+            return 0
+
+        def flush(self, seconds: float) -> int:
+            return 0
+
+        def purge(self) -> None:
+            pass
+
+    async def main() -> None:
+        producers = Producers({"bootstrap.servers": "127.0.0.1:1"}, bytes_max=1 << 20)
+        try:
+            real, failing = producers._producer, Failing()
+            producers._closing.set()
+            await asyncio.to_thread(producers._thread.join)
+            producers._closing.clear()
+            producers._producer = failing  # type: ignore[assignment]
+            producers._thread = threading.Thread(target=producers._poll)
+            producers._thread.start()
+            assert await asyncio.to_thread(failing.polled_again.wait, LIMIT_SECONDS)
+            producers._producer = real
+        finally:
+            await producers.close()
 
     run(main())

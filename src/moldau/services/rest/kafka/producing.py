@@ -276,7 +276,11 @@ class Producers:
         """Has delivery reports handed out; also those of a producer that was replaced."""
         current = self._producer
         while not self._closing.is_set():
-            current.poll(_POLL_SECONDS)
+            try:
+                current.poll(_POLL_SECONDS)
+            except Exception:  # without this thread no record would be answered any more
+                log.exception("a delivery report could not be handed out")
+                self._closing.wait(_POLL_SECONDS)
             if current is not self._producer:
                 current.flush(_CLOSE_SECONDS)
                 current.purge()  # what still waits fails now: nobody would hear of it later

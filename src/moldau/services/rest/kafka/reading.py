@@ -150,6 +150,7 @@ class Readers:
         self._settings = {**client_settings(settings, _DEFAULTS), **_REQUIRED}
         self._idle: list[Consumer] = []
         self._closed = False
+        self._ending: set[asyncio.Future[None]] = set()
 
     async def open(self, topic: str, positions: Mapping[int, int]) -> Reader:
         """A reader at these offsets, by partition. TooManyReaders, KafkaProblem."""
@@ -157,13 +158,26 @@ class Readers:
             raise TooManyReaders
         self.open_count += 1
         consumer = self._idle.pop() if self._idle else None
+        loop = asyncio.get_running_loop()
+        opening = loop.run_in_executor(self.pool, self._assigned, consumer, topic, dict(positions))
         try:
-            loop = asyncio.get_running_loop()
-            consumer = await loop.run_in_executor(self.pool, self._assigned, consumer, topic, dict(positions))
+            found = await asyncio.shield(opening)
+        except asyncio.CancelledError:
+            opening.add_done_callback(self._take_back_unused)
+            raise
         except BaseException:
             self._count_closed()
             raise
-        return Reader(self, consumer, dict(positions))
+        return Reader(self, found, dict(positions))
+
+    def _take_back_unused(self, opening: asyncio.Future[Consumer]) -> None:
+        """The request for which this client was made has left meanwhile."""
+        if opening.cancelled() or opening.exception() is not None:
+            self._count_closed()
+            return
+        ending = asyncio.ensure_future(self.take_back(opening.result()))
+        self._ending.add(ending)
+        ending.add_done_callback(self._ending.discard)
 
     def _assigned(self, consumer: Consumer | None, topic: str, positions: dict[int, int]) -> Consumer:
         try:
@@ -198,6 +212,7 @@ class Readers:
     async def close(self) -> None:
         """Close the clients that are kept; open readers are closed by who has them."""
         self._closed = True
+        await asyncio.gather(*self._ending)
         idle, self._idle = self._idle, []
         loop = asyncio.get_running_loop()
         await asyncio.gather(*(loop.run_in_executor(self.pool, each.close) for each in idle))
