@@ -8,6 +8,8 @@ to one.
     arrow_types.py schemas <-> Arrow's types        values.py  Python values <-> columns
     source.py      Source: partitions(), read(partition, offset)
     sink.py        Sink: write(batch, number), flush()
+    functions.py   @source and @sink make connectors of functions
+    testing/       a kit to test them without a worker
     settings.py    a connector's settings: types, defaults, checks; what a form in a user interface is made of
     errors.py      what a connector raises, and what becomes of it
 

@@ -43,6 +43,36 @@ class Plugin:
 PLUGINS: list[Plugin] = [
     Plugin(
         Kind.SOURCE,
+        "Datagen",
+        "moldau.connect.connectors.files.datagen:Datagen",
+        ("io.confluent.kafka.connect.datagen.DatagenConnector",),
+    ),
+    Plugin(
+        Kind.SOURCE,
+        "FileStreamSource",
+        "moldau.connect.connectors.files.stream_source:FileStreamSource",
+        ("org.apache.kafka.connect.file.FileStreamSourceConnector",),
+    ),
+    Plugin(
+        Kind.SINK,
+        "FileStreamSink",
+        "moldau.connect.connectors.files.stream_sink:FileStreamSink",
+        ("org.apache.kafka.connect.file.FileStreamSinkConnector",),
+    ),
+    Plugin(
+        Kind.SOURCE,
+        "FileSource",
+        "moldau.connect.connectors.files.source:FileSource",
+        (),
+    ),
+    Plugin(
+        Kind.SINK,
+        "FileSink",
+        "moldau.connect.connectors.files.sink:FileSink",
+        (),
+    ),
+    Plugin(
+        Kind.SOURCE,
         "HttpSource",
         "moldau.connect.connectors.http.source:HttpSource",
         ("io.confluent.connect.http.HttpSourceConnector",),

@@ -197,9 +197,9 @@ class SinkTask:
     def _flush(self) -> None:
         """Make lasting and commit; what the sink cannot make lasting is read and written again."""
         self._flush_at_ms = self._clock.monotonic_ms() + self._flush_every_ms
+        if not self._partitions:
+            return  # otherwise the sink is asked also where nothing is new: files may be old enough by now
         written = {place: each for place, each in self._partitions.items() if each.written is not None}
-        if not written:
-            return
         began_ms = self._clock.monotonic_ms()
         try:
             self._slow.run(self._sink.flush)
@@ -213,6 +213,8 @@ class SinkTask:
         for each in written.values():
             if each.written is not None:
                 each.notes.advance(each.written)
+        if not written:
+            return
         try:
             self._member.commit(
                 [offset_of(place, each.notes.committed, each.notes.text()) for place, each in written.items()]
