@@ -178,7 +178,7 @@ def test_the_connection_s_next_requests_keep_their_order(
             (0, 0),
         ]
         assert values(node, "a") == [60_000, 2, 70_000]
-        assert client.connection.blocked is False
+        assert client.connection.held == 0
         assert not produce_later._running
 
     on_a_compacted_node(scene, tmp_path, moldau_durability=durability)

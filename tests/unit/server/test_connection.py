@@ -293,7 +293,7 @@ def test_a_muted_connection_holds_no_memory_of_the_request_that_was_answered() -
     assert listener.requests.used_bytes > 0
     script.slots[0][1].fill(b"done")
     assert listener.requests.used_bytes == 0
-    assert connection.blocked
+    assert connection.held
 
 
 def test_large_frames_of_many_connections_are_read_one_a_turn() -> None:

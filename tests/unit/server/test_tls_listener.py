@@ -15,6 +15,7 @@ from server_world import Script
 
 from moldau.broker.handlers.parts.broker import ResponseRoom
 from moldau.broker.server.connection import Connection, Dispatcher
+from moldau.broker.server.holds import UNREAD
 from moldau.broker.server.listener import Listener
 from moldau.broker.server.listener_tls import ListenerTls
 from moldau.broker.server.listeners import Listeners
@@ -361,7 +362,7 @@ def test_a_client_that_reads_late_gets_all_its_answers(run) -> None:
         while not world.dispatcher.connections:  # noqa: ASYNC110 - the client is done with its handshake first
             await asyncio.sleep(0.01)
         (connection,) = world.dispatcher.connections
-        while not connection.write_paused:  # noqa: ASYNC110 - until neither end takes more
+        while not connection.held & UNREAD:  # noqa: ASYNC110 - until neither end takes more
             await asyncio.sleep(0.01)
         held_bytes = connection.unsent_bytes()
         assert 0 < held_bytes <= 2 * len(question)
@@ -369,7 +370,7 @@ def test_a_client_that_reads_late_gets_all_its_answers(run) -> None:
         assert world.listeners.responses.used_bytes >= held_bytes - 4096
         for _ in range(20):
             assert await reader.readexactly(len(question)) == question
-        while connection.write_paused or world.listeners.responses.used_bytes:  # noqa: ASYNC110
+        while connection.held & UNREAD or world.listeners.responses.used_bytes:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
         writer.close()
 

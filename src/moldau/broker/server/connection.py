@@ -28,6 +28,22 @@ from typing import TYPE_CHECKING, Protocol, cast
 from moldau.broker.handlers.parts.exchange import AnswerFrame, Shortcut, Slot
 from moldau.broker.handlers.parts.session import Session
 from moldau.broker.server.frame_buffer import FrameBuffer, shared_view, size_for
+from moldau.broker.server.holds import (
+    ALL,
+    AWAITED,
+    BLOCKED,
+    CLOSED,
+    FOLLOWERS,
+    GRANTED,
+    HANDLING,
+    IGNORED,
+    LOST,
+    MUTED,
+    RESPONSES,
+    TURN,
+    UNCOUNTED,
+    UNREAD,
+)
 from moldau.broker.server.request_memory import SMALL_BYTES
 from moldau.broker.server.turns import TURN_SECONDS
 from moldau.common.core.timers import TimerHandle
@@ -43,6 +59,7 @@ REPEATED: Parts = []
 """Stands for: the connection's shortcut has taken the frame."""
 
 _FRAME_SIZE = struct.Struct(">i").unpack_from
+_UNCHANGED = ALL ^ (RESPONSES | FOLLOWERS)  # what a filled slot does not end
 _LIFE_BYTES = 1024  # a read of less, which completes no frame, does not count as life
 _PARKED_MAX = (
     256  # answers of one connection that wait for this turn's write, before its next frames wait too
@@ -94,19 +111,15 @@ class Connection(asyncio.BufferedProtocol):
     """The broker's end of one client's TCP connection."""
 
     __slots__ = (
-        "blocked",
         "bulk",
-        "charged",
-        "closed",
-        "consuming",
         "dispatcher",
         "frame_bytes_max",
         "handled_bytes",
+        "held",
         "idle_tick",
-        "ignores",
         "listener",
         "login_frames",
-        "lost",
+        "memory",
         "mute_timers",
         "own",
         "parked_bytes",
@@ -114,11 +127,8 @@ class Connection(asyncio.BufferedProtocol):
         "queue",
         "session",
         "shortcut",
-        "starved",
         "transport",
         "waiting_bytes",
-        "waits_turn",
-        "write_paused",
     )
 
     def __init__(self, listener: "Listener", dispatcher: Dispatcher) -> None:
@@ -128,27 +138,23 @@ class Connection(asyncio.BufferedProtocol):
         self.session = Session(listener.name, listener.security_protocol)
         self.transport: asyncio.Transport | None = None
         self.queue: deque[Slot] = deque()
-        self.blocked = False  # a slot at the queue's end waits for something slow
+        self.held = 0  # why the next frame is not handled (holds.py)
         self.paused = False  # reading is off
-        self.ignores = False  # nothing that the client still sends counts
-        self.write_paused = False  # the client does not take what it was sent
-        self.closed = False
-        self.lost = False  # its transport has ended
-        self.consuming = False
-        self.waits_turn = (
-            False  # it has handled many requests at once, and goes on in another turn (turns.py)
-        )
         self.own: FrameBuffer | None = None  # of a frame that has not come whole, or waits
         self.bulk = False  # it has sent a large frame
-        self.charged = False  # its frame is counted (request_memory.py)
+        self.memory = UNCOUNTED  # whether its frame is counted, and has its memory (holds.py)
         self.login_frames: LoginFrames | None = None  # counts its frames instead until it has logged in
-        self.starved = False  # it waits for memory for its frame
         self.handled_bytes = 0  # of a large request that is being handled
         self.parked_bytes = 0  # of answers that are there and wait behind one that is not
         self.waiting_bytes = 0  # of large requests whose appends wait for followers
         self.idle_tick = listener.tick
         self.mute_timers: tuple[TimerHandle, ...] = ()
         self.shortcut: Shortcut | None = None
+
+    @property
+    def closed(self) -> bool:
+        """Whether it was closed from here, or by its client."""
+        return self.held >= CLOSED
 
     # The transport's calls
 
@@ -174,7 +180,7 @@ class Connection(asyncio.BufferedProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         if self.waiting_bytes:
             self.end_waiting(self.waiting_bytes, replicated=False)
-        self.closed = self.lost = True
+        self.held |= CLOSED | LOST
         if self.mute_timers:
             self.unmute()
         self._give_back()
@@ -204,7 +210,7 @@ class Connection(asyncio.BufferedProtocol):
         if own is None:
             self.idle_tick = self.listener.tick
             used = self._consume(shared_view, nbytes)
-            if used < nbytes and not self.closed:
+            if used < nbytes and self.held < CLOSED:
                 self._keep(shared_view[used:nbytes])
         else:
             if nbytes >= _LIFE_BYTES:
@@ -220,11 +226,11 @@ class Connection(asyncio.BufferedProtocol):
         return False
 
     def pause_writing(self) -> None:
-        self.write_paused = True
+        self.held |= UNREAD
         self._count_unsent()
 
     def resume_writing(self) -> None:
-        self.write_paused = False
+        self.held &= ALL ^ UNREAD
         self._count_unsent()
         self._go_on()
 
@@ -232,13 +238,15 @@ class Connection(asyncio.BufferedProtocol):
 
     def _consume(self, view: memoryview, end: int) -> int:
         """Handle the whole frames in `view[:end]`; the count of bytes used up."""
+        if self.held:
+            return 0
         position = 0
         ends_seconds = 0.0
         queue = self.queue
         dispatcher = self.dispatcher
-        self.consuming = True  # an answer given at once must not start a second round inside this one
+        self.held = HANDLING  # a response given at once must not start a second round inside this one
         try:
-            while end - position >= 4 and not (self.blocked or self.write_paused or self.closed):
+            while end - position >= 4 and self.held == HANDLING:
                 (size_bytes,) = _FRAME_SIZE(view, position)
                 if not 0 < size_bytes <= self.frame_bytes_max and (
                     size_bytes or not dispatcher.takes_empty_frames
@@ -256,12 +264,12 @@ class Connection(asyncio.BufferedProtocol):
                         now_seconds = self.listener.turns.now_seconds()
                         if not ends_seconds:
                             ends_seconds = now_seconds + TURN_SECONDS
-                        elif now_seconds >= ends_seconds and not self.blocked:
-                            self.blocked = self.waits_turn = True
+                        elif now_seconds >= ends_seconds and self.held == HANDLING:
+                            self.held |= TURN
                             self.listener.turns.line_up(self._take_turn)
                 position = after
                 if len(queue) >= _PARKED_MAX:
-                    self.blocked = True
+                    self.held |= RESPONSES
         except PeerError as error:
             position = end
             self.refuse(error)
@@ -271,12 +279,12 @@ class Connection(asyncio.BufferedProtocol):
             position = end
             self.close()
         finally:
-            self.consuming = False
+            self.held ^= HANDLING
         return position
 
     def _take_turn(self) -> None:
-        self.waits_turn = False
-        if not self.closed:
+        self.held &= ALL ^ TURN
+        if self.held < CLOSED:
             self._unblock()
 
     def _answer(self, parts: Parts | None, request_bytes: int) -> None:
@@ -291,14 +299,14 @@ class Connection(asyncio.BufferedProtocol):
             self.queue.append(slot)
             self.parked_bytes += slot.size_bytes
             if self.parked_bytes > SMALL_BYTES:
-                self.blocked = True
+                self.held |= RESPONSES
                 self._count_unsent()
         else:
             self._send(parts)
 
     def refuse(self, error: PeerError) -> None:
         """The client broke the protocol: log it, and close the connection."""
-        if not self.closed:
+        if self.held < CLOSED:
             self.listener.peer_failed(self, error.kind, str(error))
             self.close()
 
@@ -316,7 +324,7 @@ class Connection(asyncio.BufferedProtocol):
             return
         end = own.end
         used = self._consume(own.filled(), end)
-        if self.closed:
+        if self.held >= CLOSED:
             return
         if used:
             self.idle_tick = self.listener.tick
@@ -329,7 +337,7 @@ class Connection(asyncio.BufferedProtocol):
             self._keep(memoryview(rest))
         elif 0 < own.frame_bytes <= end:
             self._pause()  # a whole frame, which waits behind a blocked one or behind answers not taken
-        elif end == own.limit and not self.starved:
+        elif end == own.limit and self.memory != AWAITED:
             self._grow(own)
 
     def _read_on(self) -> None:
@@ -346,27 +354,28 @@ class Connection(asyncio.BufferedProtocol):
 
     def _keep(self, rest: memoryview) -> None:
         """Keep bytes that cannot be handled now: part of a frame, or frames behind a blocking slot."""
-        if self.ignores:
+        if self.held & IGNORED:
             if self.transport is not None and self.transport.is_reading():
                 self.transport.pause_reading()  # uvloop reads after connection_made, whatever that has paused
             return
         count = len(rest)
-        held_back = self.blocked or self.write_paused
+        held_back = self.held != 0
         size_bytes = count
         if not held_back:
             size_bytes = size_for(rest, count, self.frame_bytes_max, self.bulk)
         if self.login_frames is not None:
             self.login_frames.hold(self, size_bytes)
-            if self.closed:
+            if self.held >= CLOSED:
                 return
         elif size_bytes > SMALL_BYTES:
-            self.charged = True
+            self.memory = GRANTED
             if held_back or not self.listener.requests.ask(self, size_bytes):
                 self.listener.requests.keep(self, count)
-                self.starved = not held_back
+                if not held_back:
+                    self.memory = AWAITED
                 size_bytes = count
         self.own = FrameBuffer(rest, size_bytes)
-        if held_back or self.starved:
+        if held_back or self.memory == AWAITED:
             self._pause()
 
     def _wanted_bytes(self, own: FrameBuffer) -> int:
@@ -376,19 +385,20 @@ class Connection(asyncio.BufferedProtocol):
         size_bytes = self._wanted_bytes(own)
         if self.login_frames is not None:
             self.login_frames.hold(self, size_bytes)
-            if self.closed:
+            if self.held >= CLOSED:
                 return
         elif size_bytes > SMALL_BYTES:
-            self.charged = True
+            self.memory = GRANTED
             if not self.listener.requests.ask(self, size_bytes):
-                self.starved = True
+                self.memory = AWAITED
                 self._pause()
                 return
         own.enlarge(size_bytes)
 
     def memory_granted(self, size_bytes: int) -> None:
         """The memory that was waited for is granted: read on."""
-        self.starved = False
+        if self.memory == AWAITED:
+            self.memory = GRANTED
         if self.own is not None:
             self.own.enlarge(size_bytes)
             self._go_on()
@@ -401,8 +411,8 @@ class Connection(asyncio.BufferedProtocol):
             own.release()
         if self.login_frames is not None:
             self.login_frames.give_back(self)
-        if self.charged:
-            self.charged = self.starved = False
+        if self.memory:
+            self.memory = UNCOUNTED
             self.listener.requests.give_back(self)
 
     def end_handling(self) -> None:
@@ -421,22 +431,22 @@ class Connection(asyncio.BufferedProtocol):
         slot = Slot(self, blocking, on_lost)
         self.queue.append(slot)
         if blocking:
-            self.blocked = True
+            self.held |= RESPONSES
         return slot
 
     def begin_waiting(self, size_bytes: int) -> None:
         """A request has appended so much, and waits for followers: no further frames beyond the share."""
-        if self.lost:
+        if self.held & LOST:
             return
         backlog = self.listener.backlog
         backlog.begin(size_bytes, is_first=not self.waiting_bytes)
         self.waiting_bytes += size_bytes
         if self.waiting_bytes > backlog.share_bytes:
-            self.blocked = True
+            self.held |= FOLLOWERS
 
     def end_waiting(self, size_bytes: int, *, replicated: bool) -> None:
         """The request waits no more; its slot is filled next, and that has the next frames handled."""
-        if self.lost:
+        if self.held & LOST:
             return  # all of them were given up at once
         self.waiting_bytes -= size_bytes
         self.listener.backlog.end(size_bytes, is_last=not self.waiting_bytes, replicated=replicated)
@@ -444,10 +454,10 @@ class Connection(asyncio.BufferedProtocol):
     def mute(self, duration_ms: float) -> None:
         """Handle no further requests for so long; answers still leave (KIP-219). Of several, the longest
         counts."""
-        if self.closed:
+        if self.held >= CLOSED:
             return
         self.session.mutes += 1
-        self.blocked = True
+        self.held |= MUTED
         self.listener.muted[self] = None
         self.mute_timers += (self.listener.timers.call_later(duration_ms, self._mute_over),)
 
@@ -462,13 +472,14 @@ class Connection(asyncio.BufferedProtocol):
         for timer in timers:
             timer.cancel()
         self.session.mutes = 0
+        self.held &= ALL ^ MUTED
         self.listener.muted.pop(self, None)
-        if timers and not self.closed:
+        if timers and self.held < CLOSED:
             self._unblock()
 
     def slot_filled(self) -> None:
         """Send what is now complete from the queue's left, and go on with the frames that waited."""
-        if self.closed:
+        if self.held >= CLOSED:
             self.end_handling()
             return
         queue = self.queue
@@ -481,7 +492,7 @@ class Connection(asyncio.BufferedProtocol):
                 self._send(parts)
                 if slot.__class__ is _ParkedAnswer:
                     self.parked_bytes -= slot.size_bytes
-        if self.blocked:
+        if self.held and self.held & BLOCKED:
             self._unblock()
 
     def _unblock(self) -> None:
@@ -496,47 +507,51 @@ class Connection(asyncio.BufferedProtocol):
         waits = bool(queue) and (
             (queue[-1].blocking and not queue[-1].filled) or len(queue) > _PARKED_AGAIN_MAX or parked_much
         )
-        too_far = bool(self.waiting_bytes) and self.waiting_bytes > self.listener.backlog.share_bytes
-        self.blocked = waits or too_far or bool(self.waits_turn or self.session.mutes)
-        if not (waits or self.waits_turn):
+        held = self.held & _UNCHANGED
+        if not (waits or held & TURN):
             self.end_handling()
+        if waits:
+            held |= RESPONSES
+        if self.waiting_bytes and self.waiting_bytes > self.listener.backlog.share_bytes:
+            held |= FOLLOWERS
+        self.held = held
         self._count_unsent()
         self._go_on()
 
     def unsent_bytes(self) -> int:
         """Bytes of unsent responses that count towards the limit (a small rest does not)."""
         size_bytes = self.parked_bytes if self.parked_bytes > SMALL_BYTES else 0
-        if self.write_paused and self.transport is not None:
+        if self.held & UNREAD and self.transport is not None:
             size_bytes += self.transport.get_write_buffer_size()
         return size_bytes
 
     def _count_unsent(self) -> None:
-        if not self.closed:
+        if self.held < CLOSED:
             self.listener.responses.count(self, self.unsent_bytes())
 
     def _go_on(self) -> None:
-        if self.consuming or self.blocked or self.write_paused or self.closed:
+        if self.held:
             return
         if self.own is not None:
             self._consume_own()
-        if not (self.blocked or self.write_paused):
+        if not self.held:
             self._resume()
 
     def _pause(self) -> None:
-        if not self.paused and self.transport is not None and not self.closed:
+        if not self.paused and self.transport is not None and self.held < CLOSED:
             self.paused = True
             self.transport.pause_reading()
 
     def _resume(self) -> None:
-        if self.paused and self.transport is not None and not (self.closed or self.starved or self.ignores):
+        if self.paused and self.transport is not None and self.held < IGNORED and self.memory != AWAITED:
             self.paused = False
             self.transport.resume_reading()
 
     def ignore_input(self) -> None:
         """Read no further, and forget what has come; answers still leave. The connection is to be closed
         later."""
-        self.ignores = self.blocked = True
-        if not self.consuming:
+        self.held |= IGNORED
+        if not self.held & HANDLING:
             self._give_back()
         self._pause()
 
@@ -546,14 +561,14 @@ class Connection(asyncio.BufferedProtocol):
 
     def close(self) -> None:
         """End the connection; what was already answered is still sent."""
-        self.closed = True
+        self.held |= CLOSED
         if self.transport is not None:
             self.transport.close()
 
     def held_too_long(self, sentence: str) -> None:
         """Close the connection because of the memory that it holds, which counts as free from now on."""
-        if not self.closed:
-            self.closed = True
+        if self.held < CLOSED:
+            self.held |= CLOSED
             self.listener.held_too_long(self, sentence)
         self._give_back()
         # Not at once: the transport may be in the middle of a write that brought this about.
@@ -561,6 +576,6 @@ class Connection(asyncio.BufferedProtocol):
 
     def abort(self) -> None:
         """End the connection at once; unsent responses are dropped."""
-        self.closed = True
+        self.held |= CLOSED
         if self.transport is not None:
             self.transport.abort()
