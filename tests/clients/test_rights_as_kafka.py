@@ -64,7 +64,7 @@ def any_question(source: random.Random) -> Question:
 def ours(acls: list[Acl], everyone: bool, question: Question) -> str:
     authorizer = Authorizer(super_users=["User:root"], allow_everyone=everyone)
     image = replay(EMPTY_IMAGE, 1, [AclsCreated(tuple(acls))])
-    authorizer.follow(EMPTY_IMAGE, image, ())
+    authorizer.image_changed(EMPTY_IMAGE, image, ())
     kind, principal, host, operation, resource_type, name = question
     session = Session("LISTENER", client_host=host)
     session.authenticate(principal, 0)

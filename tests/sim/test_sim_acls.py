@@ -90,7 +90,7 @@ class Watched:
 def of_image(cluster: Cluster) -> list[bool]:
     """The rights by the ensemble's own image."""
     fresh = Authorizer()
-    fresh.follow(cluster.ensemble.image, cluster.ensemble.image, ())
+    fresh.image_changed(cluster.ensemble.image, cluster.ensemble.image, ())
     return Watched().rights(fresh)
 
 

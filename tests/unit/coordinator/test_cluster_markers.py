@@ -57,7 +57,7 @@ class World:
 
     def become(self, image: Image) -> None:
         self.image = image
-        self.markers.follow(image)
+        self.markers.image_changed(image)
 
 
 def rows(sent: Sent) -> list[tuple[int, int, bool, int, int, list[int]]]:

@@ -54,7 +54,7 @@ def image(version: int, *leaders: tuple[int, int], topic: str = TOPIC, topic_id:
 def test_what_was_led_before_it_was_made_is_told_when_it_is_made() -> None:
     said: list[str] = []
     row = ElectedCoordinator(HERE, lambda: Recorder(said), lambda: said.append("made"))
-    row.follow(image(1, (HERE, 0), (ELSEWHERE, 0), (HERE, 3)))
+    row.image_changed(image(1, (HERE, 0), (ELSEWHERE, 0), (HERE, 3)))
     assert row.made is None
     coordinator = row.get()
     assert said == ["start", "elected 0 in 0", "elected 2 in 3", "made"]
@@ -66,13 +66,13 @@ def test_it_is_told_of_what_changes_and_of_nothing_else() -> None:
     said: list[str] = []
     row = ElectedCoordinator(HERE, lambda: Recorder(said))
     row.get()
-    row.follow(image(1, (HERE, 0), (ELSEWHERE, 0)))
+    row.image_changed(image(1, (HERE, 0), (ELSEWHERE, 0)))
     said.clear()
-    row.follow(image(2, (ELSEWHERE, 1), (HERE, 1)))
+    row.image_changed(image(2, (ELSEWHERE, 1), (HERE, 1)))
     assert said == ["resigned 0", "elected 1 in 1"]
     said.clear()
-    row.follow(image(3, (ELSEWHERE, 1), (HERE, 1)))
-    row.follow(image(2, (HERE, 7), (HERE, 7)))  # an older image, which came late
+    row.image_changed(image(3, (ELSEWHERE, 1), (HERE, 1)))
+    row.image_changed(image(2, (HERE, 7), (HERE, 7)))  # an older image, which came late
     assert said == []
 
 
@@ -80,9 +80,9 @@ def test_a_partition_led_in_a_later_epoch_is_given_up_and_loaded_again() -> None
     said: list[str] = []
     row = ElectedCoordinator(HERE, lambda: Recorder(said))
     row.get()
-    row.follow(image(1, (HERE, 0)))
+    row.image_changed(image(1, (HERE, 0)))
     said.clear()
-    row.follow(image(2, (HERE, 1)))
+    row.image_changed(image(2, (HERE, 1)))
     assert said == ["resigned 0", "elected 0 in 1"]
 
 
@@ -90,9 +90,9 @@ def test_a_topic_that_is_deleted_or_another_ones_counts_as_not_led() -> None:
     said: list[str] = []
     row = ElectedCoordinator(HERE, lambda: Recorder(said))
     row.get()
-    row.follow(image(1, (HERE, 0)))
+    row.image_changed(image(1, (HERE, 0)))
     said.clear()
-    row.follow(image(2, (HERE, 0), topic="orders"))
+    row.image_changed(image(2, (HERE, 0), topic="orders"))
     assert said == ["resigned 0"]
 
 
@@ -100,9 +100,9 @@ def test_a_topic_made_again_under_its_name_is_loaded_again_although_its_epoch_is
     said: list[str] = []
     row = ElectedCoordinator(HERE, lambda: Recorder(said))
     row.get()
-    row.follow(image(1, (HERE, 0), (HERE, 0)))
+    row.image_changed(image(1, (HERE, 0), (HERE, 0)))
     said.clear()
-    row.follow(image(3, (HERE, 0), topic_id=b"another topic id"))
+    row.image_changed(image(3, (HERE, 0), topic_id=b"another topic id"))
     assert said == ["resigned 0", "resigned 1", "elected 0 in 0"]
 
 
@@ -113,14 +113,14 @@ def test_a_partition_at_which_it_fails_is_told_again_and_does_not_keep_the_other
     row.get()
     newest = image(1, (HERE, 0), (HERE, 4))
     with pytest.raises(RuntimeError, match="no 0"):
-        row.follow(newest)
+        row.image_changed(newest)
     assert said == ["start", "elected 0 in 0", "elected 1 in 4"]
     said.clear()
     failing.clear()
-    row.follow(newest)
+    row.image_changed(newest)
     assert said == ["resigned 0", "elected 0 in 0"]
     said.clear()
-    row.follow(newest)
+    row.image_changed(newest)
     assert said == []
 
 
@@ -128,19 +128,19 @@ def test_a_coordinator_that_fails_as_it_is_made_is_told_again_with_the_next_imag
     said: list[str] = []
     failing = {0}
     row = ElectedCoordinator(HERE, lambda: Recorder(said, failing), lambda: said.append("made"))
-    row.follow(image(1, (HERE, 0), (HERE, 0)))
+    row.image_changed(image(1, (HERE, 0), (HERE, 0)))
     assert row.get() is row.made
     assert said == ["start", "elected 0 in 0", "elected 1 in 0", "made"]
     said.clear()
     failing.clear()
-    row.follow(image(2, (HERE, 0), (HERE, 0)))
+    row.image_changed(image(2, (HERE, 0), (HERE, 0)))
     assert said == ["resigned 0", "elected 0 in 0"]
 
 
 def test_what_is_made_by_a_request_that_outlives_the_broker_is_not_started() -> None:
     said: list[str] = []
     row = ElectedCoordinator(HERE, lambda: Recorder(said))
-    row.follow(image(1, (HERE, 0)))
+    row.image_changed(image(1, (HERE, 0)))
     row.stop()
     assert row.get() is row.get()
     assert said == []
@@ -155,7 +155,7 @@ def test_a_coordinator_that_fails_does_not_keep_the_next_one_from_following() ->
     )
     both.make_all()
     with pytest.raises(RuntimeError, match="no 0"):
-        both.follow(image(1, (HERE, 0)))
+        both.image_changed(image(1, (HERE, 0)))
     assert second == ["start", "elected 0 in 0"]
 
 
@@ -170,10 +170,10 @@ def test_a_broker_treats_its_coordinators_alike() -> None:
     both.metadata_changed(EMPTY_IMAGE, image(1), ())
     assert first == second == []  # not made yet
     both.make_all()
-    both.follow(image(2, (HERE, 0)))
+    both.image_changed(image(2, (HERE, 0)))
     both.metadata_changed(EMPTY_IMAGE, image(2), ())
     both.stop()
-    both.follow(image(3))
+    both.image_changed(image(3))
     assert first == second == ["start", "elected 0 in 0", "image 2", "stop"]
 
 
@@ -181,12 +181,12 @@ def test_it_resigns_at_once_and_is_elected_when_the_partitions_are_in_step() -> 
     said: list[str] = []
     row = ElectedCoordinator(HERE, lambda: Recorder(said))
     row.get()
-    row.follow(image(1, (HERE, 0), (ELSEWHERE, 0)))
+    row.image_changed(image(1, (HERE, 0), (ELSEWHERE, 0)))
     said.clear()
     newest = image(2, (ELSEWHERE, 1), (HERE, 1))
     row.resign(newest)
     assert said == ["resigned 0"]
-    row.follow(newest)
+    row.image_changed(newest)
     assert said == ["resigned 0", "elected 1 in 1"]
     said.clear()
     row.resign(newest)
@@ -201,8 +201,8 @@ def test_what_an_image_on_its_way_takes_back_is_not_begun() -> None:
     elected, deposed = image(2, (HERE, 1), (HERE, 1)), image(3, (ELSEWHERE, 2), (HERE, 1))
     row.resign(elected)
     row.resign(deposed)
-    row.follow(elected)
-    row.follow(deposed)
+    row.image_changed(elected)
+    row.image_changed(deposed)
     assert said == ["start", "elected 1 in 1"]
 
 
@@ -211,7 +211,7 @@ def test_a_coordinator_that_fails_to_resign_is_told_again_and_then_it_is_known()
     recorder = Recorder(said)
     row = ElectedCoordinator(HERE, lambda: recorder)
     row.get()
-    row.follow(image(1, (HERE, 0)))
+    row.image_changed(image(1, (HERE, 0)))
     resigned = recorder.resigned
 
     def fails(index: int) -> None:
@@ -221,9 +221,9 @@ def test_a_coordinator_that_fails_to_resign_is_told_again_and_then_it_is_known()
     deposed = image(2, (ELSEWHERE, 1))
     row.resign(deposed)
     with pytest.raises(RuntimeError, match="no"):
-        row.follow(deposed)
+        row.image_changed(deposed)
     recorder.resigned = resigned  # type: ignore[method-assign]
-    row.follow(deposed)
+    row.image_changed(deposed)
     assert said[-1] == "resigned 0"
 
 
@@ -246,5 +246,5 @@ def test_one_topic_s_coordinator_need_not_wait_for_other_topics() -> None:
     rows.follow_topic(TOPIC, newest)
     assert groups[-1] == "elected 1 in 0", "which failed; nobody here can do more about it"
     failing.clear()
-    rows.follow(newest)
+    rows.image_changed(newest)
     assert groups[-2:] == ["resigned 1", "elected 1 in 0"]

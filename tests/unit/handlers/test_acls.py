@@ -32,8 +32,8 @@ def scenario(tmp_path, body, **options):
     async def run():
         broker = await start(tmp_path)
         authorizer = Authorizer(super_users=["User:root"], **options)
-        authorizer.follow(EMPTY_IMAGE, broker.metadata.image, ())
-        broker.metadata.subscribe(authorizer.follow, "the authorizer")
+        authorizer.image_changed(EMPTY_IMAGE, broker.metadata.image, ())
+        broker.metadata.subscribe(authorizer.image_changed, "the authorizer")
         broker.authorizer = authorizer
         try:
             await body(broker)

@@ -82,7 +82,7 @@ class World:
 
     def become(self, image: Image) -> None:
         self.image = image
-        self.verifier.follow(image)
+        self.verifier.image_changed(image)
 
 
 def rows(sent: Sent) -> list[tuple[str, int, bool, list[int]]]:

@@ -276,7 +276,7 @@ async def test_a_broker_that_was_registered_anew_is_connected_anew(here: Here) -
         wire = await here.opened()
         asked = here.ask()
         here.image = image(broker_epoch, port)
-        here.peers.follow(here.image)
+        here.peers.image_changed(here.image)
         with pytest.raises(PeerError, match="registered anew"):
             await asked
         assert wire.ended
@@ -291,7 +291,7 @@ async def test_a_broker_that_went_is_not_asked(here: Here) -> None:
     wire = await here.opened()
     asked = here.ask()
     here.image = image(1, node_ids=(1,))
-    here.peers.follow(here.image)
+    here.peers.image_changed(here.image)
     for each in (asked, here.ask()):
         with pytest.raises(PeerError, match="is not registered"):
             await each

@@ -27,13 +27,13 @@ class Followed:
     def __init__(self, *acls, **options):
         self.authorizer = Authorizer(**options)
         self.image = EMPTY_IMAGE
-        self.authorizer.follow(self.image, self.image, ())
+        self.authorizer.image_changed(self.image, self.image, ())
         if acls:
             self.append(AclsCreated(acls))
 
     def append(self, *changes):
         old, self.image = self.image, replay(self.image, self.image.version + 1, changes)
-        self.authorizer.follow(old, self.image, changes)
+        self.authorizer.image_changed(old, self.image, changes)
 
 
 def reads(authorizer, client, name="t", **options):
@@ -47,7 +47,7 @@ def test_nobody_may_do_anything_before_the_metadata_is_there_but_super_users():
     assert not authorizer.allows_any_resource(session(), Operation.READ, TOPIC)
     client = session()
     assert not reads(authorizer, client)
-    authorizer.follow(EMPTY_IMAGE, EMPTY_IMAGE, ())
+    authorizer.image_changed(EMPTY_IMAGE, EMPTY_IMAGE, ())
     assert reads(authorizer, client), "not remembered from before"
 
 

@@ -241,7 +241,7 @@ def test_changes_lead_to_the_same_limits_as_all_quotas_at_once():
         old, image = image, replay(image, version, changes)
         if source.random() < 0.1:
             continue  # the subscriber has failed: it is told of the difference afterwards, or all anew
-        followed.follow(image, old, changes)
+        followed.image_changed(image, old, changes)
         fresh = make_quotas(clock)
         fresh.set(image.quotas)
         assert followed.active == fresh.active

@@ -92,7 +92,7 @@ class ClusterMarkers:
             queue = self._queues[node_id] = RequestQueue(node_id, self._peers, _MARKERS)
         return queue
 
-    def follow(self, image: Image) -> None:
+    def image_changed(self, image: Image) -> None:
         """The metadata changed: wait no longer for brokers that do not lead any more."""
         for node_id, queue in self._queues.items():
             for remote, place in queue.under_way():

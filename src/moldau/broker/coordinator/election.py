@@ -73,7 +73,7 @@ class ElectedCoordinator(Generic[C]):
         if topic is None or topic is not self._told_topic:
             self._give_up(self._led(topic))  # `follow` tells it what it could not be told here
 
-    def follow(self, image: Image) -> None:
+    def image_changed(self, image: Image) -> None:
         """Bring the coordinator in step with this image; the partitions are already.
 
         Raises what the coordinator raised, after it was told of all that it could be told of; `follow` may
@@ -165,17 +165,17 @@ class ElectedCoordinators:
         for row in self._rows:
             if row.made is not None and row.made.topic == topic:
                 try:
-                    row.follow(image)
+                    row.image_changed(image)
                 except Exception:
                     log.exception("%s: not all partitions are coordinated; tried again", topic)
 
-    def follow(self, image: Image) -> None:
+    def image_changed(self, image: Image) -> None:
         """The partitions are in step with this image. Raises what the first coordinator raised that failed;
         the others are told all the same."""
         errors: list[Exception] = []
         for row in self._rows:
             try:
-                row.follow(image)
+                row.image_changed(image)
             except Exception as error:
                 errors.append(error)
         if errors:

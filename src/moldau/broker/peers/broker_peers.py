@@ -138,7 +138,7 @@ class BrokerPeers:
         listener = self._listener(broker)
         return None if listener is None else broker.endpoints[listener]
 
-    def follow(self, image: Image) -> None:
+    def image_changed(self, image: Image) -> None:
         """The metadata changed: close the connections to brokers that went or came back as others."""
         for node_id, (broker_epoch, channel) in list(self._channels.items()):
             broker = image.brokers.get(node_id)

@@ -40,10 +40,10 @@ class LatePeers:
             node_id, request, timeout_ms=timeout_ms, version_min=version_min, version_max=version_max
         )
 
-    def follow(self, image: Image) -> None:
+    def image_changed(self, image: Image) -> None:
         """The metadata changed."""
         if self.made is not None:
-            self.made.follow(image)
+            self.made.image_changed(image)
 
     def close(self) -> None:
         """End all connections; what is under way fails."""

@@ -83,10 +83,10 @@ class LateFetcher:
         if self.made is not None:
             self.made.begin()
 
-    def follow(self, image: "Image") -> None:
+    def image_changed(self, image: "Image") -> None:
         """The metadata changed."""
         if self.made is not None:
-            self.made.follow(image)
+            self.made.image_changed(image)
 
     def close(self) -> None:
         """Fetch nothing more."""

@@ -170,7 +170,7 @@ class Authorizer:
 
     # Metadata
 
-    def follow(self, old: Image, new: Image, changes: Sequence[Change]) -> None:
+    def image_changed(self, old: Image, new: Image, changes: Sequence[Change]) -> None:
         """Subscriber of the metadata: the ACLs are those of `new` from now on."""
         if new.acls is self._indexed:
             return

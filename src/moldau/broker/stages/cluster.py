@@ -12,7 +12,7 @@ from moldau.broker.metadata.configs import effective_broker_settings
 from moldau.broker.metadata.embedded import EmbeddedStore
 from moldau.broker.metadata.first_changes import read_first_changes, remove_first_changes
 from moldau.broker.stages.addresses import Addresses
-from moldau.broker.stages.ground import FollowsImage, Ground
+from moldau.broker.stages.ground import Ground, HearsOfImages
 from moldau.broker.stages.peers import PeerConnections
 from moldau.broker.stages.security import (
     check_security_of_peers,
@@ -38,7 +38,7 @@ class Cluster(NamedTuple):
     connections: PeerConnections
     audit: "AuditTrail | None"
     authorizer: "Authorizer | None"
-    elsewhere: list[FollowsImage]
+    elsewhere: list[HearsOfImages]
     """Parts that send to other brokers; they are told of each new image."""
 
 
@@ -70,7 +70,7 @@ async def open_cluster(ground: Ground, addresses: Addresses) -> Cluster:
     if in_cluster:
         await check_security_of_peers(host, broker, ground.settings.now, addresses.listeners.all[0].name)
     connections = PeerConnections(ground)
-    elsewhere: list[FollowsImage] = []
+    elsewhere: list[HearsOfImages] = []
     peers = connections.late("audit")
     audit = make_audit(
         host,

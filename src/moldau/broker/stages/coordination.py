@@ -15,7 +15,7 @@ from moldau.broker.replication.markers import LocalMarkers
 from moldau.broker.replication.producer_ids import ProducerIds
 from moldau.broker.stages.addresses import Addresses
 from moldau.broker.stages.cluster import Cluster
-from moldau.broker.stages.ground import FollowsImage, Ground
+from moldau.broker.stages.ground import Ground, HearsOfImages
 from moldau.broker.stages.replication import Replication
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def build_coordination(
     groups = ElectedCoordinator(ground.node_id, make_groups, ground.show_parts)
     transactions = ElectedCoordinator(ground.node_id, make_transactions, ground.show_parts)
     coordinators = ElectedCoordinators(groups, transactions)
-    coordinators.follow(ground.metadata.image)
+    coordinators.image_changed(ground.metadata.image)
     local = LocalMarkers(ground.node_id, replicas, groups.get, host.clock, ground.lane)
     markers: MarkerWriter = local
     verifier: TransactionVerifier = LocalTransactionVerifier(transactions.get)
@@ -129,7 +129,7 @@ def _reach_other_brokers(
     question_peers = cluster.connections.late("transactions")
     markers = ClusterMarkers(ground.node_id, ground.image, local, marker_peers)
     verifiers = ClusterTransactionVerifier(ground.node_id, ground.image, verifier, question_peers)
-    parts: list[FollowsImage] = [marker_peers, question_peers, markers, verifiers]
+    parts: list[HearsOfImages] = [marker_peers, question_peers, markers, verifiers]
     cluster.elsewhere.extend(parts)
     for part in parts:
         ground.stops.add("transactions of other brokers", part.close)

@@ -16,10 +16,10 @@ from moldau.common.settings.broker import BrokerSettings
 from moldau.common.settings.sources import StaticSettings
 
 
-class FollowsImage(Protocol):
+class HearsOfImages(Protocol):
     """A part that sends requests to other brokers."""
 
-    def follow(self, image: Image) -> None:
+    def image_changed(self, image: Image) -> None:
         """The metadata changed."""
 
     def close(self) -> None:

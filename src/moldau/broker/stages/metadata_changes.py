@@ -44,15 +44,15 @@ class MetadataChanges:
             self._addresses.listeners.change_limits(settings)
         if old.quotas is not new.quotas:
             follow_quotas(ground, self._addresses, self._broker, old, new, changes)
-        replication.peers.follow(new)
-        replication.fetcher.follow(new)
+        replication.peers.image_changed(new)
+        replication.fetcher.image_changed(new)
         self._cluster.controller.this_broker.log_ends.heard(new, changes)
         self._coordinators.resign(new)  # at once; what they have begun to lead waits for its partition
         for part in self._cluster.elsewhere:
-            part.follow(new)
+            part.image_changed(new)
         pending = replication.replicas.apply(old, new, changes)
         if pending is None:
-            self._coordinators.follow(new)
+            self._coordinators.image_changed(new)
             return None
         return self._coordinators_follow(pending, new)
 
@@ -60,13 +60,13 @@ class MetadataChanges:
         """Done when the coordinators are in step too; fails if one does, so that it is told again."""
         in_step: asyncio.Future[None] = self._ground.host.loop.create_future()
 
-        def follow(_: asyncio.Future[None]) -> None:
+        def partitions_applied(_: asyncio.Future[None]) -> None:
             try:
-                self._coordinators.follow(new)
+                self._coordinators.image_changed(new)
             except Exception as error:
                 in_step.set_exception(error)
             else:
                 in_step.set_result(None)
 
-        partitions.add_done_callback(follow)
+        partitions.add_done_callback(partitions_applied)
         return in_step

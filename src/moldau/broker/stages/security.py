@@ -135,8 +135,8 @@ def make_authorizer(
         audit=audit,
         rights_changed=rights_changed,
     )
-    authorizer.follow(EMPTY_IMAGE, metadata.image, ())
-    metadata.subscribe(authorizer.follow, "the authorizer")
+    authorizer.image_changed(EMPTY_IMAGE, metadata.image, ())
+    metadata.subscribe(authorizer.image_changed, "the authorizer")
     return authorizer
 
 

@@ -137,7 +137,7 @@ def follow_quotas(
             return
         quotas = broker.quotas = make_quotas(ground.host, ground.static.broker)
         ground.show_parts()
-    quotas.follow(new, old, changes)
+    quotas.image_changed(new, old, changes)
     addresses.listeners.quotas_changed(quotas)
 
 

@@ -93,12 +93,12 @@ class ReplicaFetcher:
         for fetch in self._fetches.values():
             fetch.begin()
 
-    def follow(self, image: Image) -> None:
+    def image_changed(self, image: Image) -> None:
         """The metadata changed: connections to brokers that went are closed. This broker may be registered
         again: leaders that it was given in between are fetched from now on.
         """
         for peers in self._peers.values():
-            peers.follow(image)
+            peers.image_changed(image)
         self.begin()
 
     def close(self) -> None:

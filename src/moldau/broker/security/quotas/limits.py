@@ -191,7 +191,7 @@ class ClientQuotas:
         self.connections = ConnectionRates(windows, now_ms)
         self._quotas: Quotas | None = None  # those that the tables hold
 
-    def follow(self, new: Image, old: Image = EMPTY_IMAGE, changes: Sequence[Change] = ()) -> None:
+    def image_changed(self, new: Image, old: Image = EMPTY_IMAGE, changes: Sequence[Change] = ()) -> None:
         """The quotas are those of the new image from now on. `changes` lead there from the old one: where
         they are few, a hundred thousand other quotas are not looked at."""
         if self._quotas is not old.quotas:

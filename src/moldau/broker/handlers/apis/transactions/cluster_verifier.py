@@ -62,7 +62,7 @@ class ClusterTransactionVerifier:
         queue.add(asked)
         return asked.codes
 
-    def follow(self, image: Image) -> None:
+    def image_changed(self, image: Image) -> None:
         """The metadata changed: wait no longer for brokers that do not coordinate any more."""
         for node_id, queue in self._queues.items():
             for asked in queue.under_way():
