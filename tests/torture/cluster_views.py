@@ -10,10 +10,11 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+from moldau.client.connection import Connection
+from moldau.client.errors import ClientError
+from moldau.client.options import ClientOptions
 from moldau.common.protocol.declare import Message
 from moldau.common.protocol.messages.metadata import MetadataRequest
-from moldau.tools.shared.errors import CommandError
-from moldau.tools.shared.raw_request import ask_message
 
 VERSION = 9
 TIMEOUT_S = 10.0
@@ -25,8 +26,8 @@ def view_of(address: str) -> View | str:
     """One broker's view, or why there is none."""
     host, _, port = address.partition(":")
     try:
-        answer = ask_message((host, int(port)), MetadataRequest(topics=None), VERSION, TIMEOUT_S)
-    except CommandError as failure:
+        answer = _ask(host, int(port), MetadataRequest(topics=None), VERSION)
+    except (ClientError, OSError) as failure:
         return str(failure)
     return {
         (topic.name, each.partition_index): (each.leader_id, each.leader_epoch, tuple(sorted(each.isr_nodes)))
@@ -40,8 +41,8 @@ def ask(addresses: Sequence[str], request: Message, version: int) -> Any:
     for address in addresses:
         host, _, port = address.partition(":")
         try:
-            return ask_message((host, int(port)), request, version, TIMEOUT_S)
-        except CommandError:
+            return _ask(host, int(port), request, version)
+        except (ClientError, OSError):
             continue
     return None
 
@@ -64,3 +65,12 @@ def _shown(view: View | str, first: View | str) -> str:
     if isinstance(view, str) or isinstance(first, str) or view is first:
         return str(view)[:600]
     return str({place: row for place, row in view.items() if row != first.get(place)})[:600]
+
+
+def _ask(host: str, port: int, request: Message, version: int) -> Any:
+    options = ClientOptions(request_timeout_seconds=TIMEOUT_S, connect_timeout_seconds=TIMEOUT_S)
+    connection = Connection(host, port, options)
+    try:
+        return connection.ask(request, at_most=version)
+    finally:
+        connection.close()

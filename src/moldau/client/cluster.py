@@ -61,7 +61,11 @@ class Cluster:
         *,
         first_contact_seconds: float | None = None,
         known_elsewhere: Collection[str] = (),
+        connect: Callable[[str, int, ClientOptions], Connection] = Connection,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
     ) -> None:
+        self._connect, self._clock, self._sleep = connect, clock, sleep
         self.bootstrap_servers = bootstrap_servers
         self.options = (
             options if isinstance(options, ClientOptions) else parse_options(options or {}, known_elsewhere)
@@ -82,7 +86,7 @@ class Cluster:
         """Repeat `attempt` until it returns. ClusterTimeout, naming what was `wanted` and the last
         reason, after the limit.
         """
-        started = time.monotonic()
+        started = self._clock()
         pause = self.options.backoff_seconds
         while True:
             try:
@@ -93,11 +97,13 @@ class Cluster:
                 limit = self.options.api_timeout_seconds if within_seconds is None else within_seconds
                 if not self._reached and self._first_contact_seconds is not None:
                     limit = min(limit, self._first_contact_seconds)
-                if time.monotonic() + pause - started > limit:
-                    raise ClusterTimeout(
+                if self._clock() + pause - started > limit:
+                    late = ClusterTimeout(
                         f"cannot {wanted}, tried for {limit:g} seconds at {self.bootstrap_servers}: {problem}"
-                    ) from problem
-            time.sleep(pause * self._jitter.uniform(0.8, 1.2))
+                    )
+                    late.error_code = getattr(problem, "error_code", 0)
+                    raise late from problem
+            self._sleep(pause * self._jitter.uniform(0.8, 1.2))
             pause = max(pause, min(pause * 2, self.options.backoff_seconds_max))
 
     # Connections
@@ -146,14 +152,23 @@ class Cluster:
 
     def coordinator(self, key: str, kind: int = GROUP) -> Connection:
         """A connection to the coordinator of a group or a transactional id; Retriable without one."""
-        node_id = self._coordinators.get((kind, key))
-        if node_id is None:
-            node_id = self._coordinators[kind, key] = self._find_coordinator(key, kind)
+        node_id = self.coordinator_id(key, kind)
         try:
             return self.broker(node_id)
         except (OSError, Retriable):
             self.forget_coordinator(key, kind)
             raise
+
+    def coordinator_id(self, key: str, kind: int = GROUP) -> int:
+        """The node id of a coordinator; Retriable without one."""
+        node_id = self._coordinators.get((kind, key))
+        if node_id is None:
+            node_id = self._coordinators[kind, key] = self._find_coordinator(key, kind)
+        return node_id
+
+    def learn_coordinator(self, key: str, node_id: int, kind: int = GROUP) -> None:
+        """Take over a coordinator that an answer has named."""
+        self._coordinators[kind, key] = node_id
 
     def forget_coordinator(self, key: str, kind: int = GROUP) -> None:
         """Look up the coordinator again next time, after NOT_COORDINATOR or a broken connection."""
@@ -179,7 +194,7 @@ class Cluster:
     def _connection(self, address: tuple[str, int]) -> Connection:
         connection = self._connections.get(address)
         if connection is None or not connection.is_open:
-            connection = self._connections[address] = Connection(*address, self.options)
+            connection = self._connections[address] = self._connect(*address, self.options)
             self._reached = True
         return connection
 
@@ -251,11 +266,11 @@ class Cluster:
         """Return if the topic exists; raise UnknownTopic once it has been missing for a while."""
         name = topic.name or ""
         if topic.error_code in _UNKNOWN:
-            since = self._unknown_since.setdefault(name, time.monotonic())
-            if time.monotonic() - since < UNKNOWN_TOPIC_GRACE_SECONDS:
+            since = self._unknown_since.setdefault(name, self._clock())
+            if self._clock() - since < UNKNOWN_TOPIC_GRACE_SECONDS:
                 raise Retriable(f"topic {name} is not known")
             del self._unknown_since[name]
-            raise UnknownTopic(f"there is no topic {name} at {self.bootstrap_servers}")
+            raise UnknownTopic(f"there is no topic {name} at {self.bootstrap_servers}", name)
         self._unknown_since.pop(name, None)
         check(topic.error_code, f"look up topic {name}")
 

@@ -20,11 +20,19 @@ class OptionError(ClientError, ValueError):
 
 
 class ClusterTimeout(ClientError, TimeoutError):
-    """The cluster did not respond, or not successfully, within the time limit."""
+    """The cluster did not respond, or not successfully, within the time limit. `error_code` is what it
+    answered to the last attempt; 0: nothing.
+    """
+
+    error_code = 0
 
 
 class UnknownTopic(ClientError):
-    """The topic or partition does not exist, or no longer."""
+    """The topic or partition does not exist, or no longer. `topic` is named if the whole topic is missing."""
+
+    def __init__(self, message: str, topic: str = "") -> None:
+        super().__init__(message)
+        self.topic = topic
 
 
 class RequestRefused(ClientError):
@@ -67,6 +75,10 @@ class OffsetOutOfRange(ClientError):
 class Retriable(Exception):
     """This attempt failed, the next may succeed: `Cluster.persist` waits and repeats it."""
 
+    def __init__(self, message: str, error_code: int = 0) -> None:
+        super().__init__(message)
+        self.error_code = error_code
+
 
 def error_words(error_code: int) -> str:
     """Kafka's message and name for an error code."""
@@ -80,5 +92,5 @@ def check(error_code: int, wanted: str) -> None:
         return
     code = _CODES.get(error_code)
     if code is not None and code.retriable:
-        raise Retriable(error_words(error_code))
+        raise Retriable(error_words(error_code), error_code)
     raise RequestRefused(f"cannot {wanted}: {error_words(error_code)}", error_code)

@@ -150,8 +150,10 @@ def run(words: Sequence[str]) -> int:
 def _with_cause(message: str, failure: Exception) -> str:
     """Add what the cluster says about a failure that says little."""
     from moldau.tools.shared import connection
-    from moldau.tools.shared.causes import with_cause
+    from moldau.tools.shared.causes import why_no_topic, with_cause
 
+    if (topic := getattr(failure, "topic", "")) and connection.latest is not None:
+        return why_no_topic(connection.latest, topic) or message
     return with_cause(message, error_name(failure), connection.latest)
 
 

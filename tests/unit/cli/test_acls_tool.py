@@ -5,6 +5,7 @@ The sentences are those that Kafka's own tool prints.
 """
 
 import pytest
+from fake_layout import fake_layout
 
 from moldau.broker.metadata.changes import AclsCreated, AclsDeleted, replay
 from moldau.broker.metadata.image import EMPTY_IMAGE
@@ -126,8 +127,8 @@ def filter_of(row):
 @pytest.fixture
 def held(monkeypatch):
     made = Held()
-    monkeypatch.setattr(tool, "reach", lambda servers, settings: made)
-    monkeypatch.setattr(tool, "ask_any", lambda cluster, request: cluster.ask(request))
+    cluster = fake_layout([1], {}, lambda _, request: made.ask(request)).cluster
+    monkeypatch.setattr(tool, "reach", lambda servers, settings: cluster)
     return made
 
 

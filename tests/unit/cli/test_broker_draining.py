@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from fake_layout import fake_layout
 
 from moldau.common.protocol.errors import ErrorCode
 from moldau.common.protocol.messages.alter_partition_reassignments import (
@@ -26,7 +27,6 @@ from moldau.common.protocol.messages.list_partition_reassignments import (
 )
 from moldau.tools.commands.brokers.draining import Drain, cancel
 from moldau.tools.commands.brokers.overview import IN_SERVICE, BrokerRow, Overview
-from moldau.tools.commands.transactions.routing import Routing
 from moldau.tools.shared.errors import CommandError
 
 Place = tuple[str, int]
@@ -43,9 +43,9 @@ class FakeCluster:
         self.settings: dict[tuple[int, str], dict[str, str]] = {}
         self.throttled_while_moving: list[dict[str, str]] = []
         self.refuse: ErrorCode | None = None
-        self.routing = Routing({1: ("h", 1), 2: ("h", 2), 3: ("h", 3), 4: ("h", 4)}, {}, 5.0, self.ask)
+        self.layout = fake_layout([1, 2, 3, 4], {}, self.ask)
 
-    def ask(self, address: Any, request: Any, version: int, timeout_seconds: float) -> Any:
+    def ask(self, _broker: int, request: Any) -> Any:
         if isinstance(request, ListPartitionReassignmentsRequest):
             return self.list()
         if isinstance(request, IncrementalAlterConfigsRequest):
@@ -110,7 +110,7 @@ class FakeCluster:
         return IncrementalAlterConfigsResponse(responses=[AlterConfigsResourceResponse(error_message=None)])
 
     def look(self) -> Overview:
-        rows = {number: BrokerRow(number, state=IN_SERVICE) for number in self.routing.brokers}
+        rows = {number: BrokerRow(number, state=IN_SERVICE) for number in self.layout.brokers}
         return Overview("c", rows, {place: tuple(each) for place, each in self.replicas.items()})
 
 
@@ -121,7 +121,7 @@ def cluster() -> FakeCluster:
 
 def drain(cluster: FakeCluster, **more: Any) -> tuple[int, list[int]]:
     shown: list[int] = []
-    work = Drain(cluster.routing, 1, cluster.look, shown.append, sleep=lambda seconds: None, **more)
+    work = Drain(cluster.layout, 1, cluster.look, shown.append, sleep=lambda seconds: None, **more)
     return work.run(), shown
 
 
@@ -178,6 +178,6 @@ def test_a_topic_deleted_meanwhile_is_no_failure(cluster: FakeCluster) -> None:
 def test_cancelling_ends_the_moves_away_from_it_and_no_others(cluster: FakeCluster) -> None:
     cluster.moves_end = False
     cluster.targets = {("t", 0): [4, 2], ("t", 1): [2, 4]}
-    assert cancel(cluster.routing, 1) == 1
+    assert cancel(cluster.layout, 1) == 1
     assert cluster.targets == {("t", 1): [2, 4]}
-    assert cancel(cluster.routing, 1) == 0
+    assert cancel(cluster.layout, 1) == 0

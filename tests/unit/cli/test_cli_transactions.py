@@ -5,13 +5,19 @@ The brokers are fakes that answer with the protocol's own messages.
 
 from __future__ import annotations
 
-import socket
-import threading
 from collections import deque
 from typing import Any
 
 import pytest
+from fake_layout import FakeTime, fake_layout
 
+from moldau.client.admin.transactions import (
+    describe_producers,
+    describe_transactions,
+    list_transactions,
+    write_abort_marker,
+)
+from moldau.client.errors import ClientError, ClusterTimeout, OptionError
 from moldau.common.protocol.declare import Message
 from moldau.common.protocol.errors import ErrorCode
 from moldau.common.protocol.messages.describe_producers import (
@@ -27,7 +33,11 @@ from moldau.common.protocol.messages.describe_transactions import (
     TopicData,
 )
 from moldau.common.protocol.messages.describe_transactions import TransactionState as Described
-from moldau.common.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from moldau.common.protocol.messages.find_coordinator import (
+    Coordinator,
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+)
 from moldau.common.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from moldau.common.protocol.messages.list_transactions import (
     ListTransactionsRequest,
@@ -41,26 +51,13 @@ from moldau.common.protocol.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
-from moldau.tools.commands.transactions.description import (
-    describe_producers,
-    describe_transactions,
-    list_transactions,
-    require_description,
-)
-from moldau.tools.commands.transactions.ending import fence, write_abort_marker
+from moldau.tools.commands.transactions.description import end_by_fencing, require_description
 from moldau.tools.commands.transactions.hanging import abort_hanging, choose_places, find_hanging, producer_at
-from moldau.tools.commands.transactions.routing import Address, Copies, Routing
-from moldau.tools.shared.errors import CommandError, UsageError
-from moldau.tools.shared.raw_request import ask_message
+from moldau.tools.shared.errors import CommandError
 
 NOW_MS = 1_700_000_000_000
 MINUTE_MS = 60_000
-BROKERS: dict[int, Address] = {1: ("one", 9092), 2: ("two", 9092)}
-PARTITIONS = {
-    ("orders", 0): Copies(1, (1, 2)),
-    ("orders", 1): Copies(2, (2, 1)),
-    ("lost", 0): Copies(-1, (3,)),
-}
+PARTITIONS = {("orders", 0): (1, 2), ("orders", 1): (2, 1), ("lost", 0): (-1, 3)}
 
 
 class Cluster:
@@ -69,23 +66,23 @@ class Cluster:
     def __init__(self) -> None:
         self.coordinated: dict[int, list[Described]] = {1: [], 2: []}
         self.producers: dict[tuple[str, int], list[ProducerState]] = {}
-        self.asked: list[tuple[int, Message, int]] = []
+        self.asked: list[tuple[int, Message]] = []
         self.init_answers: deque[int] = deque()
         self.marker_error = 0
         self.list_errors: deque[int] = deque()
-        self.slept = 0
-        self.routing = Routing(BROKERS, PARTITIONS, 1.0, self.ask, self.sleep)
+        self.time = FakeTime()
+        self.layout = fake_layout([1, 2], PARTITIONS, self.ask, self.time)
+        self.asked.clear()
 
-    def sleep(self, _seconds: float) -> None:
-        self.slept += 1
+    @property
+    def slept(self) -> int:
+        return self.time.naps
 
-    def ask(self, address: Address, request: Message, version: int, _timeout_seconds: float) -> Any:
-        request.encode(version)  # what the version cannot say would be lost silently
-        broker_id = next(node for node, each in BROKERS.items() if each == address)
-        self.asked.append((broker_id, request, version))
+    def ask(self, broker_id: int, request: Message) -> Any:
+        self.asked.append((broker_id, request))
         return getattr(self, f"_{type(request).__name__}")(broker_id, request)
 
-    def of(self, kind: type[Message]) -> list[tuple[int, Any, int]]:
+    def of(self, kind: type[Message]) -> list[tuple[int, Any]]:
         return [each for each in self.asked if isinstance(each[1], kind)]
 
     def _FindCoordinatorRequest(self, _: int, request: FindCoordinatorRequest) -> FindCoordinatorResponse:
@@ -95,11 +92,12 @@ class Cluster:
                 node
                 for node, rows in self.coordinated.items()
                 for row in rows
-                if row.transactional_id == request.key
+                if row.transactional_id in request.coordinator_keys
             ),
             1,
         )
-        return FindCoordinatorResponse(node_id=node, host=BROKERS[node][0], port=BROKERS[node][1])
+        row = Coordinator(key=request.coordinator_keys[0], node_id=node, host="host", port=node)
+        return FindCoordinatorResponse(coordinators=[row])
 
     def _ListTransactionsRequest(
         self, node: int, request: ListTransactionsRequest
@@ -195,81 +193,69 @@ def open_at(offset: int, producer_id: int = 7, silent_ms: int = 20 * MINUTE_MS, 
 
 def test_all_coordinators_are_asked_and_their_lists_put_together(cluster: Cluster) -> None:
     cluster.coordinated = {1: [transaction("b", 1)], 2: [transaction("a", 2, "Empty")]}
-    rows = [(each.transactional_id, each.coordinator) for each in list_transactions(cluster.routing)]
+    rows = [(each.transactional_id, each.coordinator) for each in list_transactions(cluster.layout)]
     assert rows == [("a", 2), ("b", 1)]
-    assert [version for _, _, version in cluster.asked] == [0, 0]
-
-
-@pytest.mark.parametrize(
-    ("filters", "version"),
-    [({"states": ["Ongoing"]}, 0), ({"duration_ms": 0}, 1), ({"pattern": "a.*", "duration_ms": 5}, 2)],
-)
-def test_the_lowest_version_that_can_say_it_is_spoken(
-    cluster: Cluster, filters: dict[str, Any], version: int
-) -> None:
-    list_transactions(cluster.routing, **filters)
-    assert {spoken for _, _, spoken in cluster.asked} == {version}
 
 
 def test_a_list_that_is_being_loaded_is_waited_for_but_not_for_ever(cluster: Cluster) -> None:
     cluster.list_errors.extend([ErrorCode.COORDINATOR_LOAD_IN_PROGRESS] * 3)
-    assert list_transactions(cluster.routing) == []
+    assert list_transactions(cluster.layout) == []
     assert cluster.slept == 3
     cluster.list_errors.extend([ErrorCode.COORDINATOR_LOAD_IN_PROGRESS] * 100)
-    with pytest.raises(CommandError, match="COORDINATOR_LOAD_IN_PROGRESS"):
-        list_transactions(cluster.routing)
+    with pytest.raises(ClusterTimeout, match="COORDINATOR_LOAD_IN_PROGRESS"):
+        list_transactions(cluster.layout)
 
 
 def test_an_unknown_state_and_a_wrong_pattern_are_misuse(cluster: Cluster) -> None:
-    with pytest.raises(UsageError, match="Asleep is not a state"):
-        list_transactions(cluster.routing, states=["Asleep"])
+    with pytest.raises(OptionError, match="Asleep is not a state"):
+        list_transactions(cluster.layout, states=["Asleep"])
     cluster.list_errors.append(ErrorCode.INVALID_REGULAR_EXPRESSION)
-    with pytest.raises(UsageError, match="not a regular expression"):
-        list_transactions(cluster.routing, pattern="[")
+    with pytest.raises(OptionError, match="not a regular expression"):
+        list_transactions(cluster.layout, pattern="[")
 
 
 def test_each_coordinator_describes_its_own(cluster: Cluster) -> None:
     cluster.coordinated = {1: [transaction("b", 1, "Ongoing", 1, 0)], 2: [transaction("a", 2, "Empty")]}
     cluster.coordinated[2][0].transaction_start_time_ms = -1
-    described, refused = describe_transactions(cluster.routing, ["a", "b", "c"])
+    described, refused = describe_transactions(cluster.layout.cluster, ["a", "b", "c"])
     assert [(each.coordinator, each.transactional_id) for each in described] == [(1, "b"), (2, "a")]
     assert described[0].partitions == (("orders", 0), ("orders", 1))
     assert described[1].start_ms is None
     assert refused == {"c": ErrorCode.TRANSACTIONAL_ID_NOT_FOUND}
     with pytest.raises(CommandError, match="there is no transactional id 'c'"):
-        require_description(cluster.routing, "c")
+        require_description(cluster.layout.cluster, "c")
 
 
 def test_leaders_are_asked_for_their_producers_or_the_replica_that_was_named(cluster: Cluster) -> None:
     cluster.producers = {("orders", 1): [open_at(5), open_at(-1, 8)]}
-    found = describe_producers(cluster.routing, [("orders", 0), ("orders", 1)])
+    found = describe_producers(cluster.layout, [("orders", 0), ("orders", 1)])
     assert [each.start_offset for each in found[("orders", 1)]] == [5, None]
-    assert [node for node, _, _ in cluster.asked] == [1, 2]
-    describe_producers(cluster.routing, [("orders", 0)], broker_id=2)
+    assert [node for node, _ in cluster.asked] == [1, 2]
+    describe_producers(cluster.layout, [("orders", 0)], broker_id=2)
     assert cluster.asked[-1][0] == 2
     for place, words in (
         (("orders", 9), "no partition 9"),
         (("x", 0), "there is no topic"),
         (("lost", 0), "no leader"),
     ):
-        with pytest.raises(CommandError, match=words):
-            describe_producers(cluster.routing, [place])
-    with pytest.raises(CommandError, match="there is no broker 5: there are 1, 2"):
-        describe_producers(cluster.routing, [("orders", 0)], broker_id=5)
+        with pytest.raises(ClientError, match=words):
+            describe_producers(cluster.layout, [place])
+    with pytest.raises(ClientError, match="there is no broker 5: there are 1, 2"):
+        describe_producers(cluster.layout, [("orders", 0)], broker_id=5)
 
 
 def test_the_places_to_look_at(cluster: Cluster) -> None:
     everything = [("orders", 0), ("orders", 1)]  # without the partition that has no leader
-    assert choose_places(cluster.routing, None, None, None) == everything
-    assert choose_places(cluster.routing, "orders", 1, None) == [("orders", 1)]
-    assert choose_places(cluster.routing, None, None, 3) == [("lost", 0)]
-    with pytest.raises(CommandError, match="there is no topic"):
-        choose_places(cluster.routing, "x", None, None)
+    assert choose_places(cluster.layout, None, None, None) == everything
+    assert choose_places(cluster.layout, "orders", 1, None) == [("orders", 1)]
+    assert choose_places(cluster.layout, None, None, 3) == [("lost", 0)]
+    with pytest.raises(ClientError, match="there is no topic"):
+        choose_places(cluster.layout, "x", None, None)
 
 
 def hanging(cluster: Cluster, older_than_ms: int = 15 * MINUTE_MS) -> list[tuple[str, int]]:
-    places = choose_places(cluster.routing, None, None, None)
-    return [each.place for each in find_hanging(cluster.routing, places, older_than_ms, NOW_MS)]
+    places = choose_places(cluster.layout, None, None, None)
+    return [each.place for each in find_hanging(cluster.layout, places, older_than_ms, NOW_MS)]
 
 
 def test_open_in_a_log_and_nowhere_else_is_hanging(cluster: Cluster) -> None:
@@ -293,42 +279,42 @@ def test_the_coordinators_are_not_asked_when_nothing_is_open(cluster: Cluster) -
 
 def test_a_hanging_one_is_aborted_at_the_leader_with_its_own_numbers(cluster: Cluster) -> None:
     cluster.producers = {("orders", 1): [open_at(5, coordinator_epoch=6)]}
-    found = producer_at(cluster.routing, ("orders", 1), 5)
+    found = producer_at(cluster.layout, ("orders", 1), 5)
     numbers = (found.producer_id, found.producer_epoch, found.coordinator_epoch)
-    abort_hanging(cluster.routing, ("orders", 1), *numbers, force=False)
-    ((node, request, _),) = cluster.of(WriteTxnMarkersRequest)
+    abort_hanging(cluster.layout, ("orders", 1), *numbers, force=False)
+    ((node, request),) = cluster.of(WriteTxnMarkersRequest)
     (marker,) = request.markers
     assert node == 2
     assert (marker.producer_id, marker.producer_epoch, marker.coordinator_epoch) == (7, 3, 6)
     assert marker.transaction_result is False
     with pytest.raises(CommandError, match="no transaction that begins at offset 6"):
-        producer_at(cluster.routing, ("orders", 1), 6)
+        producer_at(cluster.layout, ("orders", 1), 6)
 
 
 def test_an_unknown_coordinator_epoch_is_written_as_zero_and_a_refusal_is_told(cluster: Cluster) -> None:
     cluster.marker_error = ErrorCode.TRANSACTION_COORDINATOR_FENCED
-    with pytest.raises(CommandError, match=r"orders-0: .*TRANSACTION_COORDINATOR_FENCED"):
-        write_abort_marker(cluster.routing, ("orders", 0), 7, 3, -1)
-    ((_, request, _),) = cluster.of(WriteTxnMarkersRequest)
+    with pytest.raises(ClientError, match=r"orders-0: .*TRANSACTION_COORDINATOR_FENCED"):
+        write_abort_marker(cluster.layout, ("orders", 0), 7, 3, -1)
+    ((_, request),) = cluster.of(WriteTxnMarkersRequest)
     assert request.markers[0].coordinator_epoch == 0
 
 
 def test_a_known_transaction_is_not_torn_unless_forced(cluster: Cluster) -> None:
     cluster.coordinated[1] = [transaction("billing", 7, "Ongoing", 0, 1)]
     with pytest.raises(CommandError, match="moldau transactions terminate billing"):
-        abort_hanging(cluster.routing, ("orders", 0), 7, 3, -1, force=False)
+        abort_hanging(cluster.layout, ("orders", 0), 7, 3, -1, force=False)
     assert cluster.of(WriteTxnMarkersRequest) == []
-    abort_hanging(cluster.routing, ("orders", 0), 7, 3, -1, force=True)
+    abort_hanging(cluster.layout, ("orders", 0), 7, 3, -1, force=True)
     assert len(cluster.of(WriteTxnMarkersRequest)) == 1
 
 
 def test_fencing_waits_until_everything_is_aborted(cluster: Cluster) -> None:
     cluster.coordinated[2] = [transaction("billing", 7, "Ongoing", 0)]
     cluster.init_answers.extend([ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.CONCURRENT_TRANSACTIONS, 0])
-    assert fence(cluster.routing, "billing", 50_000) == (9, 4)
+    assert end_by_fencing(cluster.layout.cluster, "billing", 50_000) == (9, 4)
     requests = cluster.of(InitProducerIdRequest)
-    assert [node for node, _, _ in requests] == [2, 2, 2]
-    assert {(each.transactional_id, each.producer_id) for _, each, _ in requests} == {("billing", -1)}
+    assert [node for node, _ in requests] == [2, 2, 2]
+    assert {(each.transactional_id, each.producer_id) for _, each in requests} == {("billing", -1)}
     assert cluster.slept == 2
 
 
@@ -342,43 +328,4 @@ def test_fencing_waits_until_everything_is_aborted(cluster: Cluster) -> None:
 def test_fencing_that_does_not_succeed_is_told(cluster: Cluster, error_code: int, words: str) -> None:
     cluster.init_answers.extend([error_code] * 100)
     with pytest.raises(CommandError, match=words):
-        fence(cluster.routing, "billing", 50_000)
-
-
-@pytest.mark.parametrize(
-    ("request_", "version", "head"),
-    [
-        (FindCoordinatorRequest(key="t", key_type=1), 2, b"\0\x0a\0\2\0\0\0\0\0\x0amoldau-cli\0\1t"),
-        (ListTransactionsRequest(), 0, b"\0\x42\0\0\0\0\0\0\0\x0amoldau-cli\0"),
-    ],
-)
-def test_a_request_has_the_header_of_its_version_and_so_has_the_answer(
-    request_: Message, version: int, head: bytes
-) -> None:
-    answer = type(request_).RESPONSE()
-    tags = b"\0" if request_.is_flexible(version) else b""
-    received, server = _one_answer(b"\0\0\0\0" + tags + answer.encode(version))
-    address = server.getsockname()[:2]
-    assert type(ask_message(address, request_, version, 5.0)) is type(answer)
-    assert bytes(received)[4:].startswith(head)
-
-
-def test_an_answer_without_sense_is_told(cluster: Cluster) -> None:
-    _, server = _one_answer(b"\0\0\0\0\0\0\0\0")
-    with pytest.raises(CommandError, match="does not know ListTransactions version 0"):
-        ask_message(server.getsockname()[:2], ListTransactionsRequest(), 0, 5.0)
-
-
-def _one_answer(body: bytes) -> tuple[bytearray, socket.socket]:
-    """A listener that answers its first connection's first request with `body`."""
-    server = socket.create_server(("127.0.0.1", 0))
-    received = bytearray()
-
-    def serve() -> None:
-        connection, _ = server.accept()
-        with connection, server:
-            received.extend(connection.recv(65536))
-            connection.sendall(len(body).to_bytes(4, "big") + body)
-
-    threading.Thread(target=serve, daemon=True).start()
-    return received, server
+        end_by_fencing(cluster.layout.cluster, "billing", 50_000)

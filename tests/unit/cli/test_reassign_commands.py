@@ -4,7 +4,11 @@ import json
 from typing import Any
 
 import pytest
+from fake_layout import Retriable, fake_layout
 
+from moldau.client.admin.log_dirs import prefer_directories
+from moldau.client.admin.problem import KafkaProblem
+from moldau.client.admin.reassignments import throttled_topics
 from moldau.common.protocol.errors import ErrorCode
 from moldau.common.protocol.messages import alter_replica_log_dirs as log_dirs
 from moldau.common.protocol.messages import describe_configs, describe_log_dirs
@@ -26,10 +30,8 @@ from moldau.common.protocol.messages.list_partition_reassignments import (
 )
 from moldau.tools.commands.brokers.rebalance import partition_sizes
 from moldau.tools.commands.topics.reassign_plan import parse_plan, plan_json, spread
-from moldau.tools.commands.transactions.routing import Copies, Routing
 from moldau.tools.shared.errors import CommandError, UsageError
 from moldau.tools.shared.moving import Moving
-from moldau.tools.shared.reassignments import prefer_directories, throttled_topics
 
 RACKS = {1: "a", 2: "b", 3: "a", 4: "b"}
 
@@ -43,13 +45,10 @@ class Brokers:
         self.refused: dict[tuple[str, int], int] = {}
         self.most_at_once = 0
         self.directory_error = 0
-        places = {("t", index): Copies(1, (1, 2)) for index in range(5)}
-        addresses = {broker: ("host", broker) for broker in RACKS}
-        self.routing = Routing(addresses, places, 10, self._ask, lambda seconds: None)
+        self.layout = fake_layout(list(RACKS), {("t", index): (1, 2) for index in range(5)}, self._ask)
 
-    def _ask(self, address: tuple[str, int], request: Any, version: int, timeout: float) -> Any:
-        self.asked.append((address[1], request))
-        type(request).decode(request.encode(version), version)
+    def _ask(self, broker: int, request: Any) -> Any:
+        self.asked.append((broker, request))
         if isinstance(request, AlterPartitionReassignmentsRequest):
             return self._submitted(request)
         if isinstance(request, ListPartitionReassignmentsRequest):
@@ -100,7 +99,7 @@ def test_moves_are_made_some_at_a_time_and_the_throttle_is_removed() -> None:
     brokers, left = Brokers(), []
     targets = {("t", index): [3, 4] for index in range(5)}
     Moving(
-        brokers.routing, targets, report=left.append, rate_bytes_per_second=7, at_once=2, sleep=lambda s: None
+        brokers.layout, targets, report=left.append, rate_bytes_per_second=7, at_once=2, sleep=lambda s: None
     ).run()
     assert brokers.most_at_once == 2
     assert left[0] == 5
@@ -118,7 +117,7 @@ def test_what_is_refused_is_told() -> None:
     brokers = Brokers()
     brokers.refused = {("t", 3): ErrorCode.INVALID_REPLICA_ASSIGNMENT}
     with pytest.raises(CommandError, match="t-3"):
-        Moving(brokers.routing, {("t", index): [3, 4] for index in range(5)}).start()
+        Moving(brokers.layout, {("t", index): [3, 4] for index in range(5)}).start()
 
 
 def test_a_plan_of_kafkas_tool_is_read_and_written() -> None:
@@ -174,16 +173,16 @@ def test_other_brokers_take_over_what_must_go() -> None:
 def test_directories_are_asked_for_at_their_brokers() -> None:
     brokers = Brokers()
     brokers.directory_error = ErrorCode.REPLICA_NOT_AVAILABLE
-    prefer_directories(brokers.routing, {(("t", 0), 3): "/b"})
+    prefer_directories(brokers.layout.cluster, {(("t", 0), 3): "/b"})
     ((broker, request),) = brokers.asked
     assert (broker, request.dirs[0].path, request.dirs[0].topics[0].name) == (3, "/b", "t")
     brokers.directory_error = ErrorCode.LOG_DIR_NOT_FOUND
-    with pytest.raises(CommandError, match="t-0 on broker 3"):
-        prefer_directories(brokers.routing, {(("t", 0), 3): "/b"})
+    with pytest.raises(KafkaProblem, match="t-0 on broker 3"):
+        prefer_directories(brokers.layout.cluster, {(("t", 0), 3): "/b"})
 
 
 def test_sizes_and_throttles_are_read_from_the_cluster() -> None:
-    def ask(address: tuple[str, int], request: Any, version: int, timeout: float) -> Any:
+    def ask(broker: int, request: Any) -> Any:
         if isinstance(request, describe_configs.DescribeConfigsRequest):
             configs = [describe_configs.DescribeConfigsResourceResult(name="x", value="0:1")]
             rows = [
@@ -193,15 +192,14 @@ def test_sizes_and_throttles_are_read_from_the_cluster() -> None:
                 for each in request.resources
             ]
             return describe_configs.DescribeConfigsResponse(results=rows)
-        if address[1] == 3:
-            raise CommandError("away")
-        part = describe_log_dirs.DescribeLogDirsPartition(partition_index=1, partition_size=10 * address[1])
+        if broker == 3:
+            raise Retriable("away")
+        part = describe_log_dirs.DescribeLogDirsPartition(partition_index=1, partition_size=10 * broker)
         topic = describe_log_dirs.DescribeLogDirsTopic(name="t", partitions=[part])
         return describe_log_dirs.DescribeLogDirsResponse(
             results=[describe_log_dirs.DescribeLogDirsResult(topics=[topic])]
         )
 
-    addresses = {broker: ("host", broker) for broker in (1, 2, 3)}
-    routing = Routing(addresses, {("t", 1): Copies(1, (1,)), ("u", 0): Copies(1, (1,))}, 10, ask)
-    assert partition_sizes(routing) == {("t", 1): 20}
-    assert throttled_topics(routing) == ["u"]
+    layout = fake_layout([1, 2, 3], {("t", 1): (1,), ("u", 0): (1,)}, ask)
+    assert partition_sizes(layout) == {("t", 1): 20}
+    assert throttled_topics(layout) == ["u"]

@@ -2,6 +2,11 @@
 
 from typing import Any
 
+from fake_layout import fake_layout
+
+from moldau.client.admin.eligible import Eligible, eligible_replicas
+from moldau.client.errors import RequestRefused
+from moldau.common.protocol.errors import ErrorCode
 from moldau.common.protocol.messages.describe_topic_partitions import (
     Cursor,
     DescribeTopicPartitionsRequest,
@@ -10,10 +15,6 @@ from moldau.common.protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsResponseTopic,
 )
 from moldau.tools.commands.topics.description import PartitionDescription, TopicDescription, kafka_lines
-from moldau.tools.commands.topics.eligible import Eligible, load_eligible
-from moldau.tools.shared.errors import CommandError
-
-ONE, TWO = ("one", 9092), ("two", 9092)
 
 
 def page(name: str, index: int, elr: list[int] | None, cursor: Cursor | None) -> Any:
@@ -22,28 +23,26 @@ def page(name: str, index: int, elr: list[int] | None, cursor: Cursor | None) ->
     return DescribeTopicPartitionsResponse(topics=[topic], next_cursor=cursor)
 
 
-def test_all_pages_of_the_first_broker_that_answers():
-    asked: list[tuple[str, Cursor | None]] = []
+def test_all_pages_are_asked_for():
+    asked: list[Cursor | None] = []
 
-    def ask(address: tuple[str, int], request: DescribeTopicPartitionsRequest, _: int, __: float) -> Any:
-        if address == ONE:
-            raise CommandError("the broker at one:9092 did not answer")
+    def ask(_: int, request: DescribeTopicPartitionsRequest) -> Any:
         assert [each.name for each in request.topics] == ["a", "b"]
-        asked.append((address[0], request.cursor))
+        asked.append(request.cursor)
         if request.cursor is None:
             return page("a", 0, [2, 3], Cursor(topic_name="b", partition_index=4))
         return page("b", 4, None, None)
 
-    found = load_eligible([ONE, TWO], ["b", "a"], 1.0, ask)
-    assert found == {("a", 0): Eligible([2, 3], []), ("b", 4): Eligible([], [])}
-    assert asked == [("two", None), ("two", Cursor(topic_name="b", partition_index=4))]
+    found = eligible_replicas(fake_layout([1], {}, ask).cluster, ["b", "a"])
+    assert found == {("a", 0): Eligible((2, 3), ()), ("b", 4): Eligible((), ())}
+    assert asked == [None, Cursor(topic_name="b", partition_index=4)]
 
 
 def test_where_no_broker_can_tell_nothing_is_shown():
     def ask(*_: object) -> Any:
-        raise CommandError("it is too old")
+        raise RequestRefused("it is too old", ErrorCode.UNSUPPORTED_VERSION)
 
-    assert load_eligible([ONE, TWO], ["a"], 1.0, ask) == {}
+    assert eligible_replicas(fake_layout([1], {}, ask).cluster, ["a"]) == {}
 
 
 def test_the_line_is_that_of_kafkas_tool():

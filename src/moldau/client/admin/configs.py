@@ -65,16 +65,25 @@ class Config(NamedTuple):
 
 
 def describe_configs(
-    cluster: Cluster, kind: int, names: Sequence[str], *, synonyms: bool = True
+    cluster: Cluster,
+    kind: int,
+    names: Sequence[str],
+    *,
+    synonyms: bool = True,
+    keys: Sequence[str] | None = None,
 ) -> dict[str, list[Config]]:
-    """The settings of each resource, by its name, in the broker's order. Brokers are asked one by one, each
-    for its own.
+    """The settings (None: all) of each resource, by its name, in the broker's order. Brokers are asked one by
+    one, each for its own.
     """
     found = {}
     for part, broker_id in _parts(kind, names):
         request = DescribeConfigsRequest(
             resources=[
-                DescribeConfigsResource(resource_type=kind, resource_name=name, configuration_keys=None)
+                DescribeConfigsResource(
+                    resource_type=kind,
+                    resource_name=name,
+                    configuration_keys=None if keys is None else list(keys),
+                )
                 for name in part
             ],
             include_synonyms=synonyms,

@@ -26,6 +26,11 @@ from moldau.common.protocol.messages.consumer_group_describe import (
 from moldau.common.protocol.messages.consumer_protocol_assignment import ConsumerProtocolAssignment
 from moldau.common.protocol.messages.describe_groups import DescribeGroupsRequest
 from moldau.common.protocol.messages.list_groups import ListGroupsRequest
+from moldau.common.protocol.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+)
 from moldau.common.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from moldau.common.protocol.wire import MalformedMessage
 
@@ -332,6 +337,26 @@ def committed_offsets(cluster: Cluster, group_id: str) -> dict[Place, Committed]
         if not each.error_code and each.committed_offset >= 0
     }
     return {place: found[place] for place in sorted(found)}
+
+
+def delete_committed_offsets(cluster: Cluster, group_id: str, places: Iterable[Place]) -> dict[Place, int]:
+    """Delete committed offsets; the error code of each partition. KafkaProblem if the group refuses."""
+    topics: dict[str, list[OffsetDeleteRequestPartition]] = {}
+    for topic, index in places:
+        topics.setdefault(topic, []).append(OffsetDeleteRequestPartition(partition_index=index))
+    if not topics:
+        return {}
+    request = OffsetDeleteRequest(
+        group_id=group_id,
+        topics=[OffsetDeleteRequestTopic(name=name, partitions=each) for name, each in topics.items()],
+    )
+    answer = ask_coordinator(cluster, group_id, request, lambda got: [got.error_code])
+    check(answer.error_code)
+    return {
+        (topic.name, each.partition_index): each.error_code
+        for topic in answer.topics
+        for each in topic.partitions
+    }
 
 
 def lags_of(cluster: Cluster, group_id: str) -> list[Lag]:

@@ -7,25 +7,25 @@ done.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
 from moldau.client.admin.problem import KafkaProblem
 from moldau.client.cluster import GROUP, Cluster
 from moldau.client.connection import Connection
-from moldau.client.errors import Retriable, error_words
+from moldau.client.errors import ClientError, Retriable, error_words
 from moldau.common.protocol.declare import Message
 from moldau.common.protocol.errors import ErrorCode
 from moldau.common.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 
-_AGAIN = frozenset(
+COORDINATOR_MOVES = frozenset(
     {
-        ErrorCode.NOT_CONTROLLER,
         ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
         ErrorCode.COORDINATOR_NOT_AVAILABLE,
         ErrorCode.NOT_COORDINATOR,
     }
 )
+_AGAIN = COORDINATOR_MOVES | {ErrorCode.NOT_CONTROLLER}
 
 Codes = Callable[[Any], Iterable[int]]
 """The error codes of a response that decide whether it is asked for again."""
@@ -64,15 +64,31 @@ def ask_broker(
     wanted: str | None = None,
     *,
     codes: Codes = lambda _: (),
+    at_least: int = 0,
     **more: Any,
 ) -> Any:
     """The response of one broker, whose address the last metadata named; asked again while its coordinators
-    load, as `codes` tell.
+    load, as `codes` tell. KafkaProblem (UNSUPPORTED_VERSION) if it does not know the version `at_least`.
     """
-    return cluster.persist(
-        wanted or f"ask broker {broker_id} for {_api(request)}",
-        lambda: _unless_again(cluster.broker(broker_id).ask(request, **more), codes),
-    )
+
+    def attempt() -> Any:
+        connection = cluster.broker(broker_id)
+        if at_least and connection.version_of(type(request)) < at_least:
+            raise KafkaProblem(
+                ErrorCode.UNSUPPORTED_VERSION,
+                f"broker {broker_id} does not know {_api(request)} version {at_least}: it is too old",
+            )
+        return _unless_again(connection.ask(request, **more), codes)
+
+    return cluster.persist(wanted or f"ask broker {broker_id} for {_api(request)}", attempt)
+
+
+def ask_once(cluster: Cluster, broker_id: int, request: Message) -> Any:
+    """The response of one broker, None if it does not answer: for what can be done without."""
+    try:
+        return cluster.broker(broker_id).ask(request)
+    except (Retriable, ClientError, OSError):
+        return None
 
 
 def require_broker(cluster: Cluster, broker_id: int) -> None:
@@ -81,13 +97,15 @@ def require_broker(cluster: Cluster, broker_id: int) -> None:
         raise KafkaProblem(ErrorCode.BROKER_NOT_AVAILABLE, f"There is no broker {broker_id}.")
 
 
-def ask_controller(cluster: Cluster, request: Message, codes: Codes, wanted: str | None = None) -> Any:
+def ask_controller(
+    cluster: Cluster, request: Message, codes: Codes, wanted: str | None = None, **more: Any
+) -> Any:
     """The response of the broker that takes changes; asked again while it is no longer that."""
 
     def attempt() -> Any:
         controller = metadata(cluster, []).controller_id
         connection = cluster.broker(controller) if controller >= 0 else cluster.any_broker()
-        return _unless_again(connection.ask(request), codes)
+        return _unless_again(connection.ask(request, **more), codes)
 
     return cluster.persist(wanted or f"ask the controller for {_api(request)}", attempt)
 
@@ -109,12 +127,15 @@ def with_coordinator(
     codes: Codes,
     wanted: str,
     kind: int = GROUP,
+    also: Collection[int] = (),
 ) -> Any:
-    """As `ask_coordinator`, for a request that depends on the versions that the coordinator speaks."""
+    """As `ask_coordinator`, for a request that depends on the versions that the coordinator speaks. `also`:
+    more codes for which it is asked again.
+    """
 
     def attempt() -> Any:
         try:
-            return _unless_again(ask(cluster.coordinator(key, kind)), codes)
+            return _unless_again(ask(cluster.coordinator(key, kind)), codes, also)
         except (Retriable, OSError):
             cluster.forget_coordinator(key, kind)
             raise
@@ -122,10 +143,10 @@ def with_coordinator(
     return cluster.persist(wanted, attempt)
 
 
-def _unless_again(answer: Any, codes: Codes) -> Any:
+def _unless_again(answer: Any, codes: Codes, also: Collection[int] = ()) -> Any:
     for code in codes(answer):
-        if code in _AGAIN:
-            raise Retriable(error_words(code))
+        if code in _AGAIN or code in also:
+            raise Retriable(error_words(code), code)
     return answer
 
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from moldau.client.admin.configs import Config, config_of
 from moldau.client.admin.problem import KafkaProblem, check
-from moldau.client.admin.routing import ask_controller, metadata
+from moldau.client.admin.routing import ask_any, ask_controller, metadata
 from moldau.client.cluster import Cluster
 from moldau.common.protocol.errors import ErrorCode
 from moldau.common.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
@@ -18,6 +18,8 @@ from moldau.common.protocol.messages.create_topics import (
     CreateTopicsRequest,
 )
 from moldau.common.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from moldau.common.protocol.messages.describe_cluster import DescribeClusterRequest
+from moldau.common.protocol.messages.unregister_broker import UnregisterBrokerRequest
 
 BROKER_DEFAULT = -1
 NO_LEADER = -1
@@ -40,6 +42,24 @@ class ClusterView(NamedTuple):
     cluster_id: str
     controller_id: int
     brokers: tuple[Broker, ...]
+
+
+class RegisteredBroker(NamedTuple):
+    """A broker that is registered. Fenced ones take no part; brokers before Kafka 4.0 do not tell them."""
+
+    broker_id: int
+    host: str
+    port: int
+    rack: str | None
+    is_fenced: bool
+
+
+class Registered(NamedTuple):
+    """A cluster with its registered brokers by id."""
+
+    cluster_id: str
+    controller_id: int
+    brokers: tuple[RegisteredBroker, ...]
 
 
 class Partition(NamedTuple):
@@ -72,6 +92,29 @@ def describe_cluster(cluster: Cluster) -> ClusterView:
     return ClusterView(answer.cluster_id or "", answer.controller_id, tuple(brokers))
 
 
+def describe_registered(cluster: Cluster) -> Registered:
+    """The cluster with all registered brokers, those that are fenced too."""
+    request = DescribeClusterRequest(include_fenced_brokers=True)
+    answer = ask_any(cluster, request, "describe the cluster")
+    check(answer.error_code, answer.error_message)
+    brokers = (
+        RegisteredBroker(each.broker_id, each.host, each.port, each.rack, each.is_fenced)
+        for each in answer.brokers
+    )
+    return Registered(answer.cluster_id, answer.controller_id, tuple(sorted(brokers)))
+
+
+def unregister_broker(cluster: Cluster, broker_id: int) -> None:
+    """Take a broker that has stopped for good out of the metadata."""
+    answer = ask_controller(
+        cluster,
+        UnregisterBrokerRequest(broker_id=broker_id),
+        lambda got: [got.error_code],
+        f"unregister broker {broker_id}",
+    )
+    check(answer.error_code, answer.error_message)
+
+
 def describe_topics(
     cluster: Cluster, names: Iterable[str] | None = None, *, operations: bool = False
 ) -> list[Topic]:
@@ -101,15 +144,17 @@ def leaders(cluster: Cluster, names: Iterable[str]) -> dict[tuple[str, int], int
     }
 
 
+def partition_of(part: Any) -> Partition:
+    """A partition as Metadata answers it."""
+    return Partition(part.partition_index, part.leader_id, tuple(part.replica_nodes), tuple(part.isr_nodes))
+
+
 def _topic(each: Any) -> Topic:
     bits = each.topic_authorized_operations
     return Topic(
         each.name,
         each.is_internal,
-        tuple(
-            Partition(part.partition_index, part.leader_id, tuple(part.replica_nodes), tuple(part.isr_nodes))
-            for part in sorted(each.partitions, key=lambda part: part.partition_index)
-        ),
+        tuple(partition_of(part) for part in sorted(each.partitions, key=lambda part: part.partition_index)),
         None if bits == _NOT_KNOWN else tuple(bit for bit in range(32) if bits >> bit & 1),
     )
 

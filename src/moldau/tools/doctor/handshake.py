@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from moldau.client.connection import handshake_reason
+from moldau.client.errors import error_words
 from moldau.client.options import ClientOptions
 from moldau.common.protocol.declare import Message
 from moldau.common.protocol.errors import ErrorCode
@@ -28,11 +29,11 @@ from moldau.common.protocol.messages.sasl_handshake import SaslHandshakeRequest
 from moldau.common.protocol.wire import MalformedMessage
 from moldau.tools.doctor.findings import Stopwatch
 from moldau.tools.doctor.transport import Transport, explain_handshake
-from moldau.tools.shared.raw_request import FRAME_BYTES_MAX, error_words
 
 _METADATA_VERSION = 2
 """The first that names the cluster."""
 _CORRELATION_ID = 7
+_FRAME_BYTES_MAX = 64 * 1024 * 1024
 _IS_IT_KAFKA = "is it a Kafka broker?"
 _CLIENT_ID = b"moldau-doctor"
 _TLS_ALERT, _TLS_HANDSHAKE = 0x15, 0x16
@@ -353,7 +354,7 @@ def _ask(connection: socket.socket, request: Message, version: int) -> Any:
     connection.sendall(struct.pack(">i", len(header) + len(body)) + header + body)
     prefix = _read(connection, 8)
     size, correlation_id = struct.unpack(">ii", prefix)
-    if not 4 <= size <= FRAME_BYTES_MAX or correlation_id != _CORRELATION_ID:
+    if not 4 <= size <= _FRAME_BYTES_MAX or correlation_id != _CORRELATION_ID:
         raise _Alien(prefix)
     try:
         return type(request).RESPONSE.decode(_read(connection, size - 4), version)

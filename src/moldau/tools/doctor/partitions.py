@@ -11,9 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from moldau.tools.doctor.findings import Report
-from moldau.tools.shared.admin import describe_configs
 from moldau.tools.shared.causes import disk_trouble, store_troubles, unreadable_batches
-from moldau.tools.shared.errors import CommandError
 
 if TYPE_CHECKING:
     from moldau.tools.doctor.addresses import Advertised
@@ -89,17 +87,19 @@ def _check_in_sync(report: Report, connection: Connection, topics: dict[str, Any
 
 def _min_in_sync(connection: Connection, names: list[str]) -> dict[str, int]:
     """min.insync.replicas by topic; nothing for those whose settings the user may not see."""
-    from confluent_kafka import KafkaException
-    from confluent_kafka.admin import ResourceType
+    from moldau.client.admin.configs import TOPIC, describe_configs
+    from moldau.client.errors import ClientError
 
+    setting = "min.insync.replicas"
     try:
-        found = describe_configs(connection.admin(), connection, ResourceType.TOPIC, names)
-    except (KafkaException, CommandError):
+        found = describe_configs(connection.cluster(), TOPIC, names, synonyms=False, keys=[setting])
+    except (ClientError, OSError):
         return {}
     return {
-        name: int(settings["min.insync.replicas"].value)
+        name: int(each.value)
         for name, settings in found.items()
-        if "min.insync.replicas" in settings
+        for each in settings
+        if each.name == setting and each.value is not None
     }
 
 

@@ -6,7 +6,7 @@ sentence.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from concurrent.futures import Future
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -17,8 +17,6 @@ from moldau.tools.shared.errors import CommandError, UsageError, error_name, exp
 from moldau.tools.shared.output import note
 
 if TYPE_CHECKING:
-    from confluent_kafka.admin import AdminClient
-
     from moldau.tools.shared.connection import Connection
 
 Key = TypeVar("Key")
@@ -75,10 +73,12 @@ def wait_for_each(futures: dict[Key, Future[Any]], connection: Connection, done:
     return well
 
 
-def topic_names(admin: AdminClient, connection: Connection, *, internal: bool) -> list[str]:
+def topic_names(connection: Connection, *, internal: bool) -> list[str]:
     """Return the names of all topics, sorted; internal ones (that begin with __) only on request."""
-    known = admin.list_topics(timeout=connection.timeout_seconds).topics
-    return sorted(name for name in known if internal or not name.startswith("__"))
+    from moldau.client.admin.routing import metadata
+
+    known = (topic.name for topic in metadata(connection.cluster()).topics)
+    return sorted(name for name in known if name and (internal or not name.startswith("__")))
 
 
 def select_names(
@@ -120,62 +120,43 @@ def no_such_topic(connection: Connection, topic: str) -> CommandError:
     return CommandError(refusal or f"there is no topic {topic!r}: list them with `moldau topics list`")
 
 
-def describe_configs(
-    admin: AdminClient, connection: Connection, kind: Any, names: Iterable[str]
-) -> dict[str, dict[str, Any]]:
-    """Return every setting of the resources `names` of one kind: name of the resource -> name of the
-    setting -> entry.
-    """
-    from confluent_kafka.admin import ConfigResource
-
-    resources = [ConfigResource(kind, name) for name in names]
-    if not resources:
-        return {}
-    futures = admin.describe_configs(resources, request_timeout=connection.timeout_seconds)
-    return {resource.name: wait(future, connection) for resource, future in futures.items()}
-
-
 def require_names(names: Iterable[str] | None, option: str) -> None:
     """UsageError if one is empty: a script's variable that is not set names no setting, group or topic."""
     if any(not name.strip() for name in names or ()):
         raise UsageError(f"{option} is empty: nothing was changed")
 
 
-def alter_configs(
-    connection: Connection, kind: Any, names: Iterable[str], set_: dict[str, str], unset: Iterable[str]
+def change_settings(
+    connection: Connection, kind: int, names: Iterable[str], set_: Mapping[str, str], unset: Iterable[str]
 ) -> bool:
     """Set and unset settings of the resources `names`; print the results, return whether all succeeded.
 
     A broker takes the removal of a setting that does not exist, so that is looked up: CommandError.
     """
-    from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
+    from moldau.client.admin.configs import alter_configs, describe_configs
 
-    names, unset = list(names), list(unset)
-    operations = [
-        *(
-            ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
-            for name, value in set_.items()
-        ),
-        *(ConfigEntry(name, None, incremental_operation=AlterConfigOpType.DELETE) for name in unset),
-    ]
-    admin = connection.admin()
+    resources, unset = list(names), list(unset)
     if unset:
-        for name, entries in describe_configs(admin, connection, kind, names).items():
-            _require_settings(name, entries, unset)
-    # One request a resource: librdkafka sends a broker's settings to that broker and everything else to the
-    # controller.
-    well = True
-    for name in names:
-        resource = ConfigResource(kind, name, incremental_configs=operations)
-        futures = admin.incremental_alter_configs([resource], request_timeout=connection.timeout_seconds)
-        well &= wait_for_each({name: next(iter(futures.values()))}, connection, "Updated the settings of {}.")
-    return well
+        for name, entries in describe_configs(connection.cluster(), kind, resources, synonyms=False).items():
+            _require_settings(name, [each.name for each in entries], unset)
+    changes: dict[str, tuple[bool, str | None]] = {name: (True, value) for name, value in set_.items()}
+    changes |= dict.fromkeys(unset, (False, None))
+    failed = alter_configs(connection.cluster(), kind, dict.fromkeys(resources, changes))
+    for name in resources:
+        if name in failed:
+            sentence = explain_kafka_failure(failed[name]) or str(failed[name])
+            note(f"moldau: {name or 'default'}: {with_cause(sentence, failed[name].name, connection)}")
+        else:
+            print(f"Updated the settings of {name or 'every broker (default)'}.")
+    return not failed
 
 
 def _require_settings(resource: str, known: Iterable[str], names: Iterable[str]) -> None:
     known = list(known)
     for name in names:
-        if name not in known:
+        if name not in known and not resource:
+            note(f"moldau: no default of {name} was set: see `moldau configs describe broker default`")
+        elif name not in known:
             close = get_close_matches(name, known, n=1)
             hint = f"; did you mean {close[0]}?" if close else ""
             raise CommandError(f"{resource} has no setting {name!r}: nothing was changed{hint}")

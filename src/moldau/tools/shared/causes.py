@@ -22,10 +22,10 @@ from collections.abc import Callable
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Concatenate, NamedTuple, ParamSpec
 
+from moldau.client.errors import error_words
 from moldau.common.protocol.errors import ErrorCode
 from moldau.tools.shared.connection import NoTimeLeft
 from moldau.tools.shared.errors import ADVICE, CommandError
-from moldau.tools.shared.raw_request import error_words
 
 if TYPE_CHECKING:
     from moldau.tools.shared.connection import Connection

@@ -28,6 +28,7 @@ from moldau.tools.shared.errors import CommandError, UsageError
 from moldau.tools.shared.options import DEFAULT_TIMEOUT_SECONDS, parse_assignments
 
 if TYPE_CHECKING:
+    from moldau.client.admin.layout import Layout
     from moldau.client.cluster import Cluster
     from moldau.client.connection import Connection as DirectConnection
     from moldau.client.options import ClientOptions
@@ -85,14 +86,16 @@ class Connection:
         return self._options.security.secured
 
     def ask(self, address: tuple[str, int], request: Message, version: int) -> Any:
-        """Send one request by our own codec, for APIs that librdkafka does not offer. CommandError after
-        `question_seconds`, which over TLS or with a login is that of each step of a new connection.
+        """Ask one broker, once: to find a cause. CommandError after `question_seconds`, which is that of each
+        step of a new connection.
         """
-        from moldau.tools.shared.raw_request import ask_by, ask_message
+        from moldau.client.errors import ClientError
 
-        if not self.is_secured:
-            return ask_message(address, request, version, self.question_seconds)
-        return ask_by(self._connected(address), request, version, self.question_seconds)
+        try:
+            connection = self._connected(address)
+            return connection.ask(request, at_most=version, timeout_seconds=self.question_seconds)
+        except (ClientError, OSError) as problem:
+            raise CommandError(str(problem)) from None
 
     @contextmanager
     def limited(self) -> Iterator[None]:
@@ -182,6 +185,12 @@ class Connection:
             options = replace(self._options, api_timeout_seconds=self.timeout_seconds)
             self._cluster = Cluster(",".join(f"{host}:{port}" for host, port in hosts), options)
         return self._cluster
+
+    def layout(self) -> Layout:
+        """Read the brokers and partitions of the cluster."""
+        from moldau.client.admin.layout import layout
+
+        return layout(self.cluster())
 
     def producer(self, **more: Any) -> Producer:
         """Return a producer with the settings `more`, named with underscores for dots."""

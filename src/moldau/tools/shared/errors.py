@@ -80,10 +80,14 @@ def explain_kafka_failure(failure: BaseException) -> str | None:
 
 def _explain_client_error(failure: ClientError) -> str:
     from moldau.client.admin.problem import KafkaProblem
+    from moldau.client.errors import UnknownTopic
 
+    if isinstance(failure, UnknownTopic) and failure.topic:
+        return with_advice(str(failure), "UNKNOWN_TOPIC_OR_PARTITION")
     if not isinstance(failure, KafkaProblem):
         return str(failure)
-    return with_advice(f"{str(failure).strip().rstrip('.')} ({failure.name})", failure.name)
+    text = str(failure).strip().rstrip(".")
+    return with_advice(text if failure.name in text else f"{text} ({failure.name})", failure.name)
 
 
 def exit_code(failure: BaseException) -> int:
@@ -101,7 +105,7 @@ def error_name(failure: BaseException) -> str:
     if isinstance(failure, KafkaProblem):
         return failure.name
     if isinstance(failure, ClusterTimeout):
-        return "_TIMED_OUT"
+        return KafkaProblem(failure.error_code).name if failure.error_code else "_TIMED_OUT"
     error: Any = failure.args[0] if failure.args else None
     return str(error.name()) if hasattr(error, "name") else ""
 

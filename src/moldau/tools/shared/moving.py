@@ -12,11 +12,11 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from moldau.client.admin.reassignments import find_moves, submit_moves, throttle, unthrottle
 from moldau.tools.shared.errors import CommandError
-from moldau.tools.shared.reassignments import moves_under_way, submit_moves, throttle, unthrottle
 
 if TYPE_CHECKING:
-    from moldau.tools.commands.transactions.routing import Place, Routing
+    from moldau.client.admin.layout import Layout, Place
 
 POLL_SECONDS = 0.2
 REFUSALS_SHOWN = 3
@@ -30,7 +30,7 @@ class Moving:
 
     def __init__(
         self,
-        routing: Routing,
+        layout: Layout,
         targets: Mapping[Place, Sequence[int]],
         *,
         report: Callable[[int], None] = lambda left: None,
@@ -40,7 +40,7 @@ class Moving:
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         """`at_once`: how many partitions move at a time; None: all."""
-        self._routing = routing
+        self._layout = layout
         self._targets = dict(targets)
         self._report = report
         self._rate = rate_bytes_per_second
@@ -65,7 +65,7 @@ class Moving:
     def wait(self, places: Sequence[Place] | None = None, later: int = 0) -> None:
         """Wait until none of these (None: of the plan's) is under way any more."""
         wanted = set(self._targets if places is None else places)
-        while left := len(wanted & moves_under_way(self._routing).keys()):
+        while left := len(wanted & find_moves(self._layout.cluster).keys()):
             self._report(later + left)
             self._sleep(POLL_SECONDS)
         self._report(later)
@@ -73,7 +73,7 @@ class Moving:
     def finish(self) -> None:
         """Remove the throttle, if there was one."""
         if self._rate is not None:
-            unthrottle(self._routing, sorted({name for name, _ in self._targets}))
+            unthrottle(self._layout, sorted({name for name, _ in self._targets}))
 
     def _submit(self, places: Sequence[Place]) -> None:
         targets = {place: self._targets[place] for place in places}
@@ -84,8 +84,8 @@ class Moving:
                 for place, to in targets.items()
                 if place in known
             }
-            throttle(self._routing, self._rate, moves)
-        refused = submit_moves(self._routing, targets)
+            throttle(self._layout, self._rate, moves)
+        refused = submit_moves(self._layout.cluster, targets)
         known = self._replicas() if refused else {}
         reasons = [
             f"{name}-{index}: {why}" for (name, index), why in refused.items() if (name, index) in known
@@ -95,4 +95,4 @@ class Moving:
             raise CommandError(f"not moved: {'; '.join(reasons[:REFUSALS_SHOWN])}{more}")
 
     def _replicas_of_routing(self) -> Mapping[Place, Sequence[int]]:
-        return {place: copies.replicas for place, copies in self._routing.partitions.items()}
+        return self._layout.replicas

@@ -100,7 +100,7 @@ async def create_several(call: Call) -> Response:
     query=_DELETED,
 )
 async def delete(call: Call) -> Response:
-    deleted = await call.ask(partial(delete_acls, wanted=_deleted(call)))
+    deleted = await call.ask(partial(delete_acls, filters=[_deleted(call)]))
     return call.answer({"data": [_acl_data(call, each) for each in deleted]})
 
 

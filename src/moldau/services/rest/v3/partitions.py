@@ -7,7 +7,8 @@ from typing import Any
 
 from starlette.responses import Response
 
-from moldau.client.admin.reassignments import Reassignment, find_reassignments
+from moldau.client.admin.layout import Place
+from moldau.client.admin.reassignments import Move, find_moves
 from moldau.client.admin.topics import NO_LEADER, Partition
 from moldau.services.http.problems import HttpProblem
 from moldau.services.rest.v3.call import Call
@@ -106,7 +107,7 @@ async def get_offsets(call: Call) -> Response:
     answers={200: "ReassignmentDataList"},
 )
 async def list_reassignments(call: Call) -> Response:
-    return await _reassignments(call, await call.ask(find_reassignments), "-")
+    return await _reassignments(call, await call.ask(find_moves), "-")
 
 
 @operation(
@@ -121,7 +122,7 @@ async def list_reassignments(call: Call) -> Response:
 async def list_reassignments_of_topic(call: Call) -> Response:
     topic = await find_topic(call)
     asked = partial(
-        find_reassignments, topic=topic.name, partitions=tuple(each.partition_id for each in topic.partitions)
+        find_moves, topic=topic.name, partitions=tuple(each.partition_id for each in topic.partitions)
     )
     return await _reassignments(call, await call.ask(asked), topic.name)
 
@@ -137,30 +138,33 @@ async def list_reassignments_of_topic(call: Call) -> Response:
 )
 async def get_reassignment(call: Call) -> Response:
     topic, part = call.path["topic_name"], await find_partition(call)
-    found = await call.ask(partial(find_reassignments, topic=topic, partitions=(part.partition_id,)))
+    found = await call.ask(partial(find_moves, topic=topic, partitions=(part.partition_id,)))
     if not found:
         raise not_found(f"{topic}-{part.partition_id} is not being moved.")
-    return call.answer(_reassignment_data(call, found[0]))
+    return call.answer(_reassignment_data(call, *found.items()))
 
 
-async def _reassignments(call: Call, found: list[Reassignment], topic: str) -> Response:
+async def _reassignments(call: Call, found: dict[Place, Move], topic: str) -> Response:
     url = call.links.url("clusters", call.cluster_id, "topics", topic, "partitions", "-", "reassignment")
-    return await call.answer_list("KafkaReassignmentList", url, found, partial(_reassignment_data, call))
+    return await call.answer_list(
+        "KafkaReassignmentList", url, list(found.items()), partial(_reassignment_data, call)
+    )
 
 
-def _reassignment_data(call: Call, move: Reassignment) -> dict[str, Any]:
+def _reassignment_data(call: Call, moved: tuple[Place, Move]) -> dict[str, Any]:
+    (topic, index), move = moved
     links, base = (
         call.links,
-        ("clusters", call.cluster_id, "topics", move.topic, "partitions", move.partition),
+        ("clusters", call.cluster_id, "topics", topic, "partitions", index),
     )
     return resource(
         "KafkaReassignment",
         links.url(*base, "reassignment"),
-        links.crn("kafka", call.cluster_id, "topic", move.topic, "partition", move.partition, "reassignment"),
+        links.crn("kafka", call.cluster_id, "topic", topic, "partition", index, "reassignment"),
         {
             "cluster_id": call.cluster_id,
-            "topic_name": move.topic,
-            "partition_id": move.partition,
+            "topic_name": topic,
+            "partition_id": index,
             "adding_replicas": list(move.adding),
             "removing_replicas": list(move.removing),
             "replicas": links.related(*base, "replicas"),

@@ -21,7 +21,6 @@ from moldau.tools.shared.output import note, print_json, print_table
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from moldau.client.admin.acls import Ask
     from moldau.common.protocol.acls import Acl
     from moldau.common.protocol.operations import Operation, PatternType, ResourceType
     from moldau.tools.shared.connection import Connection
@@ -34,9 +33,6 @@ app = typer.Typer(
     "and: moldau acls explain --principal alice --operation write --topic orders",
 )
 
-USER_RESOURCES_SINCE = 3
-VERSION = 2
-"""Of DescribeAcls, CreateAcls and DeleteAcls; USER_RESOURCES_SINCE where ACLs are about users."""
 
 Principal = Annotated[
     str | None,
@@ -103,9 +99,10 @@ def list_(
     timeout: Timeout = DEFAULT_TIMEOUT_SECONDS,
 ) -> None:
     """List ACLs: all, or those of a principal or of resources."""
-    from moldau.client.admin import acls as requests
+    from moldau.client.admin.acls import find_acls
     from moldau.common.protocol.acls import EVERYTHING
     from moldau.common.protocol.operations import PatternType
+    from moldau.tools.shared.connection import Connection
 
     pattern = PatternType.MATCH if applying else PatternType.ANY
     named = _resources(topics, groups, transactional_ids, tokens, users, cluster)
@@ -113,11 +110,11 @@ def list_(
         EVERYTHING._replace(resource_type=kind, resource_name=name, pattern_type=pattern)
         for kind, name in named
     ] or [EVERYTHING]
-    ask = _asking(bootstrap, client_settings, timeout)
+    connection = Connection(bootstrap, client_settings, timeout)
     who = None if principal is None else _principal(principal)
     found: dict[Acl, None] = {}
     for each in filters:
-        found.update(dict.fromkeys(_told(requests.describe, ask, each._replace(principal=who))))
+        found.update(dict.fromkeys(_told(find_acls, connection, each._replace(principal=who))))
     rows = [_row(acl) for acl in sorted(found)]
     if as_json:
         print_json(rows)
@@ -155,11 +152,12 @@ def add(
     timeout: Timeout = DEFAULT_TIMEOUT_SECONDS,
 ) -> None:
     """Allow (or --deny) principals operations on resources."""
-    from moldau.client.admin import acls as requests
+    from moldau.client.admin.acls import create_acls
+    from moldau.tools.shared.connection import Connection
 
     named = _resources(topics, groups, transactional_ids, tokens, users, cluster)
     acls = _acls(principals, operations, named, producer, consumer, prefix, hosts, deny)
-    _told(requests.create, _asking(bootstrap, client_settings, timeout), acls)
+    _told(create_acls, Connection(bootstrap, client_settings, timeout), acls)
     _show("added", acls, as_json)
 
 
@@ -190,9 +188,10 @@ def remove(
     """Remove ACLs: what `add` with the same options has added; or, with --all, all of principals and
     resources.
     """
-    from moldau.client.admin import acls as requests
+    from moldau.client.admin.acls import delete_acls
     from moldau.common.protocol.acls import EVERYTHING, AclFilter
     from moldau.common.protocol.operations import PatternType, ResourceType
+    from moldau.tools.shared.connection import Connection
 
     named = _resources(topics, groups, transactional_ids, tokens, users, cluster)
     if not all(name.strip() for _, name in named) or not all(each.strip() for each in principals or ()):
@@ -213,7 +212,7 @@ def remove(
     else:
         acls = _acls(principals, operations, named, producer, consumer, prefix, hosts, deny)
         filters = [AclFilter(*acl) for acl in acls]
-    gone = _told(requests.delete, _asking(bootstrap, client_settings, timeout), filters)
+    gone = _told(delete_acls, Connection(bootstrap, client_settings, timeout), filters)
     _show("removed", sorted(gone), as_json)
     if not gone and not as_json:
         note("nothing was removed: there is no such ACL; `moldau acls list` shows what there is")
@@ -242,7 +241,7 @@ def explain(
     """Say whether a principal may do something to a resource, and which rule decides. Exit code 1: it may
     not.
     """
-    from moldau.client.admin import acls as requests
+    from moldau.client.admin.acls import find_acls
     from moldau.common.protocol.acls import EVERYTHING
     from moldau.common.protocol.operations import PatternType
     from moldau.tools.commands.acls.explanation import Question
@@ -256,7 +255,7 @@ def explain(
     question = Question(_principal(principal), host, _operation(operation), kind, name)
     connection = Connection(bootstrap, client_settings, timeout)
     wanted = EVERYTHING._replace(resource_type=kind, resource_name=name, pattern_type=PatternType.MATCH)
-    acls = _told(requests.describe, _ask_over(connection), wanted)
+    acls = _told(find_acls, connection, wanted)
     super_users, allow_everyone = _settings_of(connection)
     found = explained(question, acls, super_users, allow_everyone=allow_everyone)
     if as_json:
@@ -377,30 +376,14 @@ def _operations_on(
 # The broker
 
 
-def _asking(bootstrap: str, client_settings: list[str] | None, timeout: float) -> Ask:
-    from moldau.tools.shared.connection import Connection
-
-    return _ask_over(Connection(bootstrap, client_settings, timeout))
-
-
-def _ask_over(connection: Connection) -> Ask:
-    def ask(request: Any) -> Any:
-        rows = getattr(request, "creations", None) or getattr(request, "filters", None) or [request]
-        kinds = {getattr(row, "resource_type", getattr(row, "resource_type_filter", None)) for row in rows}
-        version = USER_RESOURCES_SINCE if kinds & {1, 7} else VERSION
-        return connection.ask(connection.addresses[0], request, version)
-
-    return ask
-
-
-def _told(function: Any, ask: Ask, argument: Any) -> Any:
+def _told(function: Any, connection: Connection, argument: Any) -> Any:
     """Call a function of client/admin/acls.py; a refusal becomes a sentence with what to do."""
     from moldau.client.admin.problem import KafkaProblem
+    from moldau.client.errors import error_words
     from moldau.common.protocol.errors import ErrorCode
-    from moldau.tools.shared.raw_request import error_words
 
     try:
-        return function(ask, argument)
+        return function(connection.cluster(), argument)
     except KafkaProblem as refused:
         advices: dict[int, str] = {
             ErrorCode.SECURITY_DISABLED: "start brokers with authorizer.class.name="
@@ -417,18 +400,15 @@ def _told(function: Any, ask: Ask, argument: Any) -> Any:
 
 def _settings_of(connection: Connection) -> tuple[Sequence[str], bool]:
     """super.users, and allow.everyone.if.no.acl.found."""
-    from confluent_kafka.admin import ResourceType
-
+    from moldau.client.admin.configs import BROKER, describe_configs
+    from moldau.client.admin.topics import describe_cluster
     from moldau.common.core.principals import parse_super_users
-    from moldau.tools.shared.admin import describe_configs
 
-    admin = connection.admin()
-    metadata = admin.list_topics(timeout=connection.timeout_seconds)
-    broker = str(min(metadata.brokers))
-    described = describe_configs(admin, connection, ResourceType.BROKER, [broker])
-    entries = described[broker]
-    users = parse_super_users(entries["super.users"].value or "")
-    return users, entries["allow.everyone.if.no.acl.found"].value == "true"
+    cluster = connection.cluster()
+    broker = str(describe_cluster(cluster).brokers[0].broker_id)
+    values = {each.name: each.value for each in describe_configs(cluster, BROKER, [broker])[broker]}
+    users = parse_super_users(values["super.users"] or "")
+    return users, values["allow.everyone.if.no.acl.found"] == "true"
 
 
 # What is shown

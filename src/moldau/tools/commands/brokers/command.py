@@ -22,9 +22,8 @@ from moldau.tools.shared.options import (
 from moldau.tools.shared.output import note, print_json, print_table
 
 if TYPE_CHECKING:
+    from moldau.client.admin.layout import Layout
     from moldau.tools.commands.brokers.overview import BrokerRow, Overview
-    from moldau.tools.commands.transactions.routing import Routing
-    from moldau.tools.shared.connection import Connection
 
 NAMES_SHOWN = 10
 
@@ -70,12 +69,10 @@ def register(root: typer.Typer) -> None:
     root.add_typer(app, name="brokers")
 
 
-def _open(bootstrap: str, client_settings: list[str] | None, timeout: float) -> tuple[Connection, Routing]:
-    from moldau.tools.commands.transactions.routing import routing_of
+def _open(bootstrap: str, client_settings: list[str] | None, timeout: float) -> Layout:
     from moldau.tools.shared.connection import Connection
 
-    connection = Connection(bootstrap, client_settings, timeout)
-    return connection, routing_of(connection)
+    return Connection(bootstrap, client_settings, timeout).layout()
 
 
 @app.command("list")
@@ -91,7 +88,7 @@ def list_(
     """
     from moldau.tools.commands.brokers.overview import load_overview
 
-    overview = load_overview(*_open(bootstrap, client_settings, timeout))
+    overview = load_overview(_open(bootstrap, client_settings, timeout))
     rows = [each.as_row() for each in overview.brokers.values()]
     if as_json:
         print_json(rows)
@@ -119,12 +116,12 @@ def describe(
     timeout: Timeout = DEFAULT_TIMEOUT_SECONDS,
 ) -> None:
     """Show one broker: its folders, what lags on it, moves to and from it."""
+    from moldau.client.admin.reassignments import find_moves
     from moldau.tools.commands.brokers.overview import load_overview
-    from moldau.tools.shared.reassignments import moves_under_way
 
-    connection, routing = _open(bootstrap, client_settings, timeout)
-    row = load_overview(connection, routing).broker(broker)
-    moves = moves_under_way(routing)
+    layout = _open(bootstrap, client_settings, timeout)
+    row = load_overview(layout).broker(broker)
+    moves = find_moves(layout.cluster)
     coming = sorted(f"{name}-{index}" for (name, index), move in moves.items() if broker in move.adding)
     going = sorted(f"{name}-{index}" for (name, index), move in moves.items() if broker in move.removing)
     if as_json:
@@ -174,20 +171,21 @@ def drain(
     timeout: Timeout = DEFAULT_TIMEOUT_SECONDS,
 ) -> None:
     """Move all replicas of a broker to the others (see DRAIN_HELP)."""
+    from moldau.client.admin.layout import layout as read_layout
     from moldau.tools.commands.brokers import draining
     from moldau.tools.commands.brokers.overview import load_overview
     from moldau.tools.commands.brokers.waiting import Countdown
 
-    connection, routing = _open(bootstrap, client_settings, timeout)
+    layout = _open(bootstrap, client_settings, timeout)
     if cancel:
-        count = draining.cancel(routing, broker)
+        count = draining.cancel(layout, broker)
         _say(
             as_json,
             {"broker": broker, "cancelled": count},
             f"{count} moves away from broker {broker} cancelled.",
         )
         return
-    overview = load_overview(connection, routing, sizes=dry_run)
+    overview = load_overview(layout, sizes=dry_run)
     overview.broker(broker)
     targets = draining.plan_drain(overview, broker)
     if dry_run:
@@ -195,9 +193,9 @@ def drain(
         return
     with Countdown(f"partitions left on broker {broker}") as countdown:
         work = draining.Drain(
-            routing,
+            layout,
             broker,
-            lambda: load_overview(connection, routing, sizes=False),
+            lambda: load_overview(read_layout(layout.cluster), sizes=False),
             countdown.show,
             rate_bytes_per_second=throttle,
             at_once=at_once,
@@ -239,20 +237,20 @@ def remove(
     timeout: Timeout = DEFAULT_TIMEOUT_SECONDS,
 ) -> None:
     """Unregister a broker that has stopped for good (see REMOVE_HELP)."""
-    from moldau.common.protocol.messages.unregister_broker import UnregisterBrokerRequest
+    from moldau.client.admin.problem import KafkaProblem
+    from moldau.client.admin.topics import unregister_broker
     from moldau.tools.commands.brokers.overview import load_overview
-    from moldau.tools.shared.raw_request import error_words
 
-    connection, routing = _open(bootstrap, client_settings, timeout)
-    overview = load_overview(connection, routing, sizes=False)
+    layout = _open(bootstrap, client_settings, timeout)
+    overview = load_overview(layout, sizes=False)
     if broker in overview.brokers:
         _require_removable(overview.broker(broker))
     if not yes:
         typer.confirm(f"unregister broker {broker} for good?", abort=True, err=True)
-    answer = routing.ask(next(iter(routing.brokers)), UnregisterBrokerRequest(broker_id=broker), 0)
-    if answer.error_code:
-        reason = answer.error_message or error_words(answer.error_code)
-        raise CommandError(f"broker {broker} was not removed: {reason}")
+    try:
+        unregister_broker(layout.cluster, broker)
+    except KafkaProblem as problem:
+        raise CommandError(f"broker {broker} was not removed: {problem.words}") from None
     _say(as_json, {"broker": broker, "removed": True}, f"Broker {broker} is removed.")
 
 

@@ -11,15 +11,15 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
+from moldau.client.admin.reassignments import Move, find_moves, submit_moves, unthrottle
 from moldau.tools.commands.brokers.placement import without
 from moldau.tools.shared.errors import CommandError
 from moldau.tools.shared.moving import POLL_SECONDS, Moving
 from moldau.tools.shared.options import DEFAULT_AT_ONCE
-from moldau.tools.shared.reassignments import Move, moves_under_way, submit_moves, unthrottle
 
 if TYPE_CHECKING:
+    from moldau.client.admin.layout import Layout, Place
     from moldau.tools.commands.brokers.overview import Overview
-    from moldau.tools.commands.transactions.routing import Place, Routing
 
 Targets = dict["Place", list[int]]
 
@@ -34,7 +34,7 @@ class Drain:
 
     def __init__(
         self,
-        routing: Routing,
+        layout: Layout,
         broker_id: int,
         look: Callable[[], Overview],
         report: Callable[[int], None],
@@ -43,7 +43,7 @@ class Drain:
         at_once: int = DEFAULT_AT_ONCE,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        self._routing = routing
+        self._layout = layout
         self._broker_id = broker_id
         self._look = look
         self._report = report
@@ -57,7 +57,7 @@ class Drain:
         self._wait_for_moves()
         while targets := plan_drain(self._look(), self._broker_id):
             moving = Moving(
-                self._routing,
+                self._layout,
                 targets,
                 report=self._report,
                 rate_bytes_per_second=self._rate,
@@ -75,7 +75,7 @@ class Drain:
 
     def _wait_for_moves(self) -> None:
         """Wait for those moves away from this broker that are under way."""
-        while under_way := leaving(moves_under_way(self._routing), self._broker_id):
+        while under_way := leaving(find_moves(self._layout.cluster), self._broker_id):
             self._report(len(under_way))
             self._sleep(POLL_SECONDS)
 
@@ -85,13 +85,13 @@ def leaving(moves: Mapping[Place, Move], broker_id: int) -> list[Place]:
     return [place for place, move in moves.items() if broker_id in move.removing]
 
 
-def cancel(routing: Routing, broker_id: int) -> int:
+def cancel(layout: Layout, broker_id: int) -> int:
     """Cancel the moves away from this broker; return how many. What was copied for them is thrown away."""
-    places = leaving(moves_under_way(routing), broker_id)
+    places = leaving(find_moves(layout.cluster), broker_id)
     if places:
-        refused = submit_moves(routing, dict.fromkeys(places))
-        still = [place for place in refused if place in moves_under_way(routing)]
+        refused = submit_moves(layout.cluster, dict.fromkeys(places))
+        still = [place for place in refused if place in find_moves(layout.cluster)]
         if still:
             raise CommandError(f"{len(still)} moves were not cancelled: {refused[still[0]]}")
-        unthrottle(routing, sorted({name for name, _ in places}))
+        unthrottle(layout, sorted({name for name, _ in places}))
     return len(places)

@@ -8,30 +8,14 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from moldau.common.protocol.messages.describe_cluster import DescribeClusterRequest
-from moldau.common.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
-from moldau.tools.commands.transactions.routing import Place, Routing
+from moldau.client.admin.layout import Layout, Place
+from moldau.client.admin.log_dirs import LogDirectory, log_directories_if_told
+from moldau.client.admin.topics import describe_registered
 from moldau.tools.shared.errors import CommandError
-from moldau.tools.shared.raw_request import error_words
-
-if TYPE_CHECKING:
-    from moldau.tools.shared.connection import Connection
 
 IN_SERVICE, GONE = "in service", "gone"
-_LOG_DIRS_VERSION = 4  # since Kafka 3.3: with the sizes of the disks
-
-
-@dataclass(slots=True)
-class LogDirectory:
-    """A folder of a broker; sizes in bytes, -1 if unknown."""
-
-    path: str
-    used_bytes: int
-    total_bytes: int
-    usable_bytes: int
-    failure: str = ""
 
 
 @dataclass(slots=True)
@@ -93,9 +77,9 @@ class Overview:
         return sorted(place for place, each in self.replicas.items() if broker_id in each)
 
 
-def load_overview(connection: Connection, routing: Routing, *, sizes: bool = True) -> Overview:
-    """Ask the cluster, and each broker for its folders."""
-    described = _describe_cluster(routing)
+def load_overview(layout: Layout, *, sizes: bool = True) -> Overview:
+    """The brokers of a cluster; `sizes`: with the folders that each tells of."""
+    described = describe_registered(layout.cluster)
     rows = {
         each.broker_id: BrokerRow(
             each.broker_id,
@@ -104,51 +88,18 @@ def load_overview(connection: Connection, routing: Routing, *, sizes: bool = Tru
             GONE if each.is_fenced else IN_SERVICE,
             each.broker_id == described.controller_id,
         )
-        for each in sorted(described.brokers, key=lambda one: int(one.broker_id))
+        for each in described.brokers
     }
     leaders: Counter[int] = Counter()
-    replicas: dict[Place, tuple[int, ...]] = {}
-    metadata = connection.admin().list_topics(timeout=connection.timeout_seconds)
-    for name in sorted(metadata.topics):
-        for index, partition in sorted(metadata.topics[name].partitions.items()):
-            leaders[partition.leader] += 1
-            replicas[name, index] = tuple(partition.replicas)
-            for broker in partition.replicas:
-                row = rows.setdefault(broker, BrokerRow(broker))
-                row.replicas += 1
-                if broker not in partition.isrs:
-                    row.lagging.append(f"{name}-{index}")
+    for (name, index), partition in layout.partitions.items():
+        leaders[partition.leader] += 1
+        for broker in partition.replicas:
+            row = rows.setdefault(broker, BrokerRow(broker))
+            row.replicas += 1
+            if broker not in partition.in_sync:
+                row.lagging.append(f"{name}-{index}")
     for row in rows.values():
         row.leaders = leaders[row.id]
-        if sizes and row.id in routing.brokers:
-            row.directories = log_directories(routing, row.id)
-    return Overview(described.cluster_id, dict(sorted(rows.items())), replicas)
-
-
-def log_directories(routing: Routing, broker_id: int) -> list[LogDirectory]:
-    """Return the folders of a broker; none if it does not answer."""
-    try:
-        answer = routing.ask(broker_id, DescribeLogDirsRequest(topics=None), _LOG_DIRS_VERSION)
-    except CommandError:
-        return []
-    return [
-        LogDirectory(
-            each.log_dir,
-            sum(partition.partition_size for topic in each.topics for partition in topic.partitions),
-            each.total_bytes,
-            each.usable_bytes,
-            error_words(each.error_code),
-        )
-        for each in answer.results
-    ]
-
-
-def _describe_cluster(routing: Routing) -> Any:
-    somebody = next(iter(routing.brokers))
-    try:  # version 2 tells which brokers are fenced (Kafka 4.0)
-        answer = routing.ask(somebody, DescribeClusterRequest(include_fenced_brokers=True), 2)
-    except CommandError:
-        answer = routing.ask(somebody, DescribeClusterRequest(), 0)
-    if answer.error_code:
-        raise CommandError(f"the cluster cannot be described: {error_words(answer.error_code)}")
-    return answer
+        if sizes and row.id in layout.brokers:
+            row.directories = log_directories_if_told(layout.cluster, row.id)
+    return Overview(described.cluster_id, dict(sorted(rows.items())), layout.replicas)

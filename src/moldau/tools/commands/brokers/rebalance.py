@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from moldau.common.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
+from moldau.client.admin.log_dirs import log_directories_if_told
 from moldau.tools.shared.options import (
     DEFAULT_AT_ONCE,
     DEFAULT_BOOTSTRAP,
@@ -24,10 +24,8 @@ from moldau.tools.shared.options import (
 from moldau.tools.shared.output import note, print_json, print_table
 
 if TYPE_CHECKING:
-    from moldau.tools.commands.transactions.routing import Place, Routing
+    from moldau.client.admin.layout import Layout, Place
 
-_LOG_DIRS_VERSION = 4
-_ELECT_VERSION = 2
 
 HELP = """Even out leaders, replicas and bytes over the brokers, and copy as little as possible for it.
 
@@ -54,14 +52,12 @@ def rebalance(
     """Even out the load (see HELP)."""
     from moldau.tools.commands.brokers import rebalance_plan
     from moldau.tools.commands.topics.reassign_plan import plan_json
-    from moldau.tools.commands.transactions.routing import routing_of
     from moldau.tools.shared.connection import Connection
-    from moldau.tools.shared.racks import racks_in_service
 
-    routing = routing_of(Connection(bootstrap, client_settings, timeout))
-    racks = racks_in_service(routing)
-    replicas = {place: copies.replicas for place, copies in routing.partitions.items()}
-    sizes = partition_sizes(routing)
+    layout = Connection(bootstrap, client_settings, timeout).layout()
+    racks = {each.broker_id: each.rack for each in layout.brokers.values()}
+    replicas = layout.replicas
+    sizes = partition_sizes(layout)
     targets = rebalance_plan.rebalance(replicas, sizes, racks)
     copied = rebalance_plan.moved_bytes(replicas, sizes, targets)
     if dry_run:
@@ -72,29 +68,23 @@ def rebalance(
             print(f"{len(targets)} partitions would change, {copied:,} bytes would be copied")
         return
     if targets:
-        _carry_out(routing, targets, throttle, at_once)
+        _carry_out(layout, targets, throttle, at_once)
     if as_json:
         print_json({"partitions": len(targets), "bytes": copied})
     else:
         print(f"{len(targets)} partitions changed, {copied:,} bytes copied" if targets else "All is even.")
 
 
-def partition_sizes(routing: Routing) -> dict[Place, int]:
+def partition_sizes(layout: Layout) -> dict[Place, int]:
     """The size of each partition in its largest replica, as far as the brokers tell it."""
-    from moldau.tools.shared.errors import CommandError
-
     sizes: dict[Place, int] = {}
-    for broker in routing.brokers:
-        try:
-            answer = routing.ask(broker, DescribeLogDirsRequest(topics=None), _LOG_DIRS_VERSION)
-        except CommandError:
+    for broker in layout.brokers:
+        directories = log_directories_if_told(layout.cluster, broker)
+        if not directories:
             note(f"moldau: broker {broker} does not tell the sizes of its partitions")
-            continue
-        for directory in answer.results:
-            for topic in directory.topics:
-                for each in topic.partitions:
-                    place = (topic.name, each.partition_index)
-                    sizes[place] = max(sizes.get(place, 0), each.partition_size)
+        for directory in directories:
+            for each in directory.replicas:
+                sizes[each.place] = max(sizes.get(each.place, 0), each.size_bytes)
     return sizes
 
 
@@ -121,29 +111,22 @@ def _show(
 
 
 def _carry_out(
-    routing: Routing, targets: Mapping[Place, Sequence[int]], throttle: int | None, at_once: int
+    layout: Layout, targets: Mapping[Place, Sequence[int]], throttle: int | None, at_once: int
 ) -> None:
-    from moldau.common.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
+    from moldau.client.admin.elections import PREFERRED, elect_leaders
     from moldau.tools.commands.brokers.waiting import Countdown
     from moldau.tools.shared.moving import Moving
 
     with Countdown("partitions to be changed") as countdown:
         moving = Moving(
-            routing, targets, report=countdown.show, rate_bytes_per_second=throttle, at_once=at_once
+            layout, targets, report=countdown.show, rate_bytes_per_second=throttle, at_once=at_once
         )
         try:
             moving.run()
         except KeyboardInterrupt:
             note("moldau: what is under way goes on; `moldau brokers rebalance` again does the rest")
             raise
-    topics: dict[str, list[int]] = {}
-    for name, index in targets:
-        topics.setdefault(name, []).append(index)
-    rows = [TopicPartitions(topic=name, partitions=indexes) for name, indexes in topics.items()]
-    request = ElectLeadersRequest(
-        election_type=0, topic_partitions=rows, timeout_ms=int(routing.timeout_seconds * 1000)
-    )
-    routing.ask(next(iter(routing.brokers)), request, _ELECT_VERSION)
+    elect_leaders(layout.cluster, PREFERRED, targets, layout.cluster.options.api_timeout_seconds)
 
 
 def register(app: typer.Typer) -> None:

@@ -19,10 +19,11 @@ from moldau.tools.shared.options import (
     Timeout,
     parse_assignments,
 )
-from moldau.tools.shared.output import note, print_json, print_table
+from moldau.tools.shared.output import print_json, print_table
 
 if TYPE_CHECKING:
-    from moldau.tools.shared.connection import Connection
+    from moldau.client.admin.configs import Config
+    from moldau.client.cluster import Cluster
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -31,8 +32,8 @@ app = typer.Typer(
     "and: moldau configs alter broker default --set log.retention.ms=3600000",
 )
 
-KINDS = {"topic": "TOPIC", "broker": "BROKER", "group": "GROUP"}
-"""Kinds of resources with settings; Kafka's plural forms are accepted too."""
+KINDS = {"topic": 2, "broker": 4, "group": 32}
+"""What has settings, by the protocol's number; Kafka's plural forms are accepted too."""
 
 Kind = Annotated[
     str, typer.Argument(metavar="KIND", help="topic, broker or group.", autocompletion=completion.kinds)
@@ -71,27 +72,21 @@ def describe(
     timeout: Timeout = DEFAULT_TIMEOUT_SECONDS,
 ) -> None:
     """Show the settings that were set; with --all, every setting."""
-    from moldau.tools.shared.admin import describe_configs
+    from moldau.client.admin.configs import Source, describe_configs
     from moldau.tools.shared.connection import Connection
 
-    resource_kind = _kind(kind)
-    given = None if name is None else _name(resource_kind, name)
-    connection = Connection(bootstrap, client_settings, timeout)
-    admin = connection.admin()
-    names = _names(admin, connection, resource_kind) if given is None else [given]
-    if given == "":
-        from moldau.tools.commands.configs.cluster_defaults import describe_default
-
-        described: dict[str, dict[str, Any]] = {"": {**describe_default(connection)}}
-    else:
-        if name is not None:
-            _require_broker(admin, connection, resource_kind, name)
-        described = describe_configs(admin, connection, resource_kind, names)
+    number = _kind(kind)
+    given = None if name is None else _name(number, name)
+    cluster = Connection(bootstrap, client_settings, timeout).cluster()
+    names = _names(cluster, number) if given is None else [given]
+    if given is not None:
+        _require_broker(cluster, number, given)
+    described = describe_configs(cluster, number, names)
     rows = [
-        _row(resource_name, entry, synonyms)
+        _row(resource_name, each, synonyms)
         for resource_name, entries in sorted(described.items())
-        for entry in sorted(entries.values(), key=lambda each: str(each.name))
-        if everything or (entry.source != 5 and not entry.is_default)
+        for each in sorted(entries)
+        if everything or each.source != Source.DEFAULT_CONFIG
     ]
     if as_json:
         print_json(rows)
@@ -102,21 +97,18 @@ def describe(
     print_table(rows, columns, empty="nothing was set; --all shows the defaults")
 
 
-def _row(resource_name: str, entry: Any, synonyms: bool) -> dict[str, Any]:
+def _row(resource_name: str, entry: Config, synonyms: bool) -> dict[str, Any]:
     from moldau.tools.shared.admin import SOURCES
 
-    row = {
+    row: dict[str, Any] = {
         "resource": resource_name or "default",
         "name": entry.name,
         "value": "(hidden)" if entry.is_sensitive else entry.value,
-        "source": SOURCES.get(entry.source, str(entry.source)),
+        "source": SOURCES[entry.source],
         "read_only": entry.is_read_only,
     }
     if synonyms:
-        row["synonyms"] = [
-            f"{SOURCES.get(each.source, str(each.source))}:{each.name}={each.value}"
-            for each in (entry.synonyms or {}).values()
-        ]
+        row["synonyms"] = [f"{SOURCES[each.source]}:{each.name}={each.value}" for each in entry.synonyms]
     return row
 
 
@@ -137,50 +129,33 @@ def alter(
     timeout: Timeout = DEFAULT_TIMEOUT_SECONDS,
 ) -> None:
     """Set settings, or reset them to their defaults."""
-    from moldau.tools.shared.admin import alter_configs, require_names
+    from moldau.tools.shared.admin import change_settings, require_names
     from moldau.tools.shared.connection import Connection
 
     settings = parse_assignments(set_, "--set")
     if not settings and not delete:
         raise UsageError("nothing to alter: give --set NAME=VALUE or --delete NAME")
-    resource_kind = _kind(kind)
-    resource_name = _name(resource_kind, name)
+    number = _kind(kind)
+    resource_name = _name(number, name)
     require_names(delete, "--delete")
     connection = Connection(bootstrap, client_settings, timeout)
-    if not resource_name:
-        from moldau.tools.commands.configs.cluster_defaults import alter_default, describe_default
-
-        if delete:
-            held = describe_default(connection)
-            for each in delete:
-                if each not in held:
-                    note(
-                        f"moldau: no default of {each} was set: see `moldau configs describe broker default`"
-                    )
-        alter_default(connection, settings, delete or ())
-        print("Updated the settings of every broker (default).")
-        return
-    _require_broker(connection.admin(), connection, resource_kind, resource_name)
-    if not alter_configs(connection, resource_kind, [resource_name], settings, delete or ()):
+    _require_broker(connection.cluster(), number, resource_name)
+    if not change_settings(connection, number, [resource_name], settings, delete or ()):
         raise typer.Exit(1)
 
 
-def _kind(word: str) -> Any:
-    from confluent_kafka.admin import ResourceType
-
+def _kind(word: str) -> int:
     singular = word.lower().rstrip("s")
     if singular not in KINDS:
         raise UsageError(f"{word!r} has no settings: use topic, broker or group")
-    return getattr(ResourceType, KINDS[singular])
+    return KINDS[singular]
 
 
-def _name(kind: Any, name: str) -> str:
+def _name(kind: int, name: str) -> str:
     """The resource's name in requests: "" for the cluster-wide defaults, which only `default` means."""
-    from confluent_kafka.admin import ResourceType
-
     if not name:
         raise UsageError("the name is empty; `broker default` means the defaults of every broker")
-    if kind == ResourceType.BROKER:
+    if kind == KINDS["broker"]:
         if name == "default":
             return ""
         if not name.isdigit():
@@ -190,26 +165,25 @@ def _name(kind: Any, name: str) -> str:
     return name
 
 
-def _require_broker(admin: Any, connection: Connection, kind: Any, name: str) -> None:
-    """Raise CommandError for an unknown broker id: librdkafka would wait for it until its timeout."""
-    from confluent_kafka.admin import ResourceType
+def _require_broker(cluster: Cluster, kind: int, name: str) -> None:
+    """Raise CommandError for an unknown broker id."""
+    from moldau.client.admin.topics import describe_cluster
 
-    if kind == ResourceType.BROKER:
-        known = sorted(admin.list_topics(timeout=connection.timeout_seconds).brokers)
+    if kind == KINDS["broker"] and name:
+        known = [each.broker_id for each in describe_cluster(cluster).brokers]
         if int(name) not in known:
             raise CommandError(f"there is no broker {name}; known brokers: {', '.join(map(str, known))}")
 
 
-def _names(admin: Any, connection: Connection, kind: Any) -> list[str]:
-    """Return all resources of a kind: topics, brokers and their cluster-wide defaults, or groups."""
-    from confluent_kafka.admin import ResourceType
+def _names(cluster: Cluster, kind: int) -> list[str]:
+    """Return all resources of a kind: topics, brokers, or groups."""
+    from moldau.client.admin.groups import list_all_groups
+    from moldau.client.admin.topics import describe_cluster, describe_topics
 
-    from moldau.tools.shared.admin import topic_names, wait
-
-    if kind == ResourceType.TOPIC:
-        return topic_names(admin, connection, internal=True)
-    if kind == ResourceType.BROKER:
-        brokers = admin.list_topics(timeout=connection.timeout_seconds).brokers
-        return [str(broker) for broker in sorted(brokers)]
-    listed = wait(admin.list_consumer_groups(request_timeout=connection.timeout_seconds), connection)
-    return sorted(group.group_id for group in listed.valid)
+    if kind == KINDS["topic"]:
+        return [each.name for each in describe_topics(cluster)]
+    if kind == KINDS["broker"]:
+        return [str(each.broker_id) for each in describe_cluster(cluster).brokers]
+    return sorted(
+        each.group_id for each in list_all_groups(cluster) if each.protocol_type in ("", "consumer")
+    )

@@ -231,13 +231,18 @@ def delete_offsets(
     timeout: Timeout = DEFAULT_TIMEOUT_SECONDS,
 ) -> None:
     """Delete a group's committed offsets of topics that no member is subscribed to."""
+    from moldau.client.admin.groups import delete_committed_offsets
+    from moldau.client.admin.problem import KafkaProblem
+    from moldau.client.errors import error_words
     from moldau.tools.commands.groups.description import expand_topics
-    from moldau.tools.commands.groups.offset_delete import delete_group_offsets
     from moldau.tools.shared.connection import Connection
 
     connection = Connection(bootstrap, client_settings, timeout)
-    outcome = delete_group_offsets(connection, group, expand_topics(connection, topics))
-    failed = {place: problem for place, problem in outcome.items() if problem}
+    try:
+        outcome = delete_committed_offsets(connection.cluster(), group, expand_topics(connection, topics))
+    except KafkaProblem as problem:
+        raise CommandError(f"group {group!r}: {problem.words}") from None
+    failed = {place: error_words(code) for place, code in outcome.items() if code}
     for topic, index in sorted(set(outcome) - set(failed)):
         print(f"Deleted the offset of {topic}-{index}.")
     if failed:

@@ -204,18 +204,18 @@ def load_transactions(cluster: Cluster, connection: Connection, *, search: bool)
 
     Refused requests (old broker, TLS, no permission) are left out; they are no verdict on health.
     """
-    from moldau.tools.commands.transactions.description import list_transactions
+    from moldau.client.admin.transactions import list_transactions
+    from moldau.client.errors import ClientError
     from moldau.tools.commands.transactions.hanging import LONGEST_TIMEOUT_MS, choose_places, find_hanging
-    from moldau.tools.commands.transactions.routing import routing_of
 
     try:
-        routing = routing_of(connection)
-        cluster.open_transactions = len(list_transactions(routing, states=["Ongoing"]))
+        layout = connection.layout()
+        cluster.open_transactions = len(list_transactions(layout, states=["Ongoing"]))
         if search:
-            places = choose_places(routing, None, None, None)
-            found = find_hanging(routing, places, LONGEST_TIMEOUT_MS, time.time_ns() // 1_000_000)
+            places = choose_places(layout, None, None, None)
+            found = find_hanging(layout, places, LONGEST_TIMEOUT_MS, time.time_ns() // 1_000_000)
             cluster.hanging = [f"{each.place[0]}-{each.place[1]}" for each in found]
-    except CommandError:
+    except (CommandError, ClientError, OSError):
         return
 
 

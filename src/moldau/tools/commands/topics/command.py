@@ -263,11 +263,12 @@ def alter(
     timeout: Timeout = DEFAULT_TIMEOUT_SECONDS,
 ) -> None:
     """Add partitions, set and unset settings."""
-    from confluent_kafka.admin import NewPartitions, ResourceType
+    from confluent_kafka.admin import NewPartitions
 
+    from moldau.client.admin.configs import TOPIC
     from moldau.tools.shared.admin import (
         ANSWER_SECONDS,
-        alter_configs,
+        change_settings,
         require_names,
         select_names,
         topic_names,
@@ -283,7 +284,7 @@ def alter(
     admin = connection.admin()
     names = select_names(
         topics,
-        topic_names(admin, connection, internal=True),
+        topic_names(connection, internal=True),
         what="topic",
         regex=regex,
         connection=connection,
@@ -299,7 +300,7 @@ def alter(
         verb = "would have" if dry_run else "now has"
         well = wait_for_each(futures, connection, f"{{}} {verb} {partitions} partitions.")
     if (settings or delete_config) and not dry_run:
-        well &= alter_configs(connection, ResourceType.TOPIC, names, settings, delete_config or ())
+        well &= change_settings(connection, TOPIC, names, settings, delete_config or ())
     if not well:
         raise typer.Exit(1)
 
@@ -324,7 +325,7 @@ def delete(
 
     connection = Connection(bootstrap, client_settings, timeout)
     admin = connection.admin()
-    existing = topic_names(admin, connection, internal=not regex)
+    existing = topic_names(connection, internal=not regex)
     asked = [name for name in topics if regex or not if_exists or name in existing]
     names = select_names(asked, existing, what="topic", regex=regex, connection=connection)
     if regex and not yes:

@@ -5,16 +5,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from moldau.tools.shared.admin import SOURCES, describe_configs, select_names, topic_names, wait
+from moldau.client.admin.configs import TOPIC, describe_configs
+from moldau.client.admin.eligible import eligible_replicas
+from moldau.client.admin.routing import metadata
+from moldau.client.offsets import EARLIEST, LATEST
+from moldau.common.core.ids import uuid_to_text
+from moldau.tools.shared.admin import SOURCES, select_names, topic_names
 
 if TYPE_CHECKING:
+    from moldau.client.cluster import Cluster
     from moldau.tools.shared.connection import Connection
 
-DESCRIBE_TOPICS_AT_ONCE = 500
+TOPICS_AT_ONCE = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +53,7 @@ class Filter:
 @dataclass(slots=True)
 class PartitionDescription:
     """One partition: brokers by id, and its log start and end offsets if they were requested. `eligible`: the
-    eligible leader replicas (eligible.py); `last_known_eligible`: after a loss of power, those of which the
+    eligible leader replicas (KIP-966); `last_known_eligible`: after a loss of power, those of which the
     longest log is to lead.
     """
 
@@ -127,42 +133,42 @@ def load_topics(
     offsets: bool = False,
 ) -> list[TopicDescription]:
     """Return the topics that match, with only the partitions that `wanted` keeps."""
-    from confluent_kafka import TopicCollection
-    from confluent_kafka.admin import ResourceType
-
-    admin = connection.admin()
-    names = topic_names(admin, connection, internal=internal or bool(patterns))
+    names = topic_names(connection, internal=internal or bool(patterns))
     if patterns:
         names = select_names(patterns, names, what="topic", connection=connection)
-    found = []
-    for start in range(0, len(names), DESCRIBE_TOPICS_AT_ONCE):
-        some = names[start : start + DESCRIBE_TOPICS_AT_ONCE]
-        futures = admin.describe_topics(TopicCollection(some), request_timeout=connection.timeout_seconds)
-        entries = describe_configs(admin, connection, ResourceType.TOPIC, some)
-        for name in some:
-            topic = _describe(wait(futures[name], connection))
-            topic.settings = {each.name: (each.value, each.source) for each in entries.get(name, {}).values()}
-            found.append(topic)
-    found = [topic for topic in found if _keep(topic, wanted)]
-    _add_eligible(connection, found)
+    cluster = connection.cluster()
+    found = [topic for topic in describe_topics(cluster, names) if _keep(topic, wanted)]
     if offsets:
-        _add_offsets(admin, connection, found)
+        _add_offsets(cluster, found)
     return found
 
 
-def _describe(description: Any) -> TopicDescription:
+def describe_topics(cluster: Cluster, names: Sequence[str]) -> list[TopicDescription]:
+    """Describe topics, in the order of `names`; one that was deleted meanwhile is left out."""
+    found: list[TopicDescription] = []
+    for start in range(0, len(names), TOPICS_AT_ONCE):
+        some = names[start : start + TOPICS_AT_ONCE]
+        topics = {each.name: each for each in metadata(cluster, some).topics if not each.error_code}
+        settings = describe_configs(cluster, TOPIC, list(topics), synonyms=False)
+        for name in some:
+            if name in topics:
+                values = {each.name: (each.value, each.source) for each in settings.get(name, [])}
+                found.append(_describe(topics[name], values))
+    _add_eligible(cluster, found)
+    return found
+
+
+def _describe(topic: Any, settings: Mapping[str, tuple[str | None, int]]) -> TopicDescription:
     partitions = [
         PartitionDescription(
-            index=each.id,
-            leader=each.leader.id if each.leader is not None and each.leader.id >= 0 else None,
-            replicas=[node.id for node in each.replicas],
-            isr=[node.id for node in each.isr],
+            index=each.partition_index,
+            leader=each.leader_id if each.leader_id >= 0 else None,
+            replicas=list(each.replica_nodes),
+            isr=list(each.isr_nodes),
         )
-        for each in sorted(description.partitions, key=lambda each: each.id)
+        for each in sorted(topic.partitions, key=lambda each: int(each.partition_index))
     ]
-    # librdkafka writes ids in plain base64; every Kafka tool shows the url-safe alphabet.
-    topic_id = str(description.topic_id).replace("+", "-").replace("/", "_")
-    return TopicDescription(description.name, topic_id, partitions)
+    return TopicDescription(topic.name, uuid_to_text(topic.topic_id), partitions, dict(settings))
 
 
 def _keep(topic: TopicDescription, wanted: Filter) -> bool:
@@ -175,43 +181,28 @@ def _keep(topic: TopicDescription, wanted: Filter) -> bool:
     return bool(topic.partitions)
 
 
-def _add_eligible(connection: Connection, topics: list[TopicDescription]) -> None:
-    lacking = [
-        topic for topic in topics if any(len(each.isr) < len(each.replicas) for each in topic.partitions)
-    ]
+def _add_eligible(cluster: Cluster, topics: Sequence[TopicDescription]) -> None:
+    """Ask for eligible leader replicas where a replica is out of sync; elsewhere there are none."""
+    lacking = [topic for topic in topics if any(len(at.isr) < len(at.replicas) for at in topic.partitions)]
     if not lacking:
         return
-    from moldau.tools.commands.topics.eligible import load_eligible
-
-    names = [topic.name for topic in lacking]
-    eligible = load_eligible(
-        connection.addresses,
-        names,
-        connection.timeout_seconds,
-        lambda address, request, version, _: connection.ask(address, request, version),
-    )
+    eligible = eligible_replicas(cluster, [topic.name for topic in lacking])
     for topic in lacking:
         for each in topic.partitions:
             if (lists := eligible.get((topic.name, each.index))) is not None:
-                each.eligible, each.last_known_eligible = lists
+                each.eligible, each.last_known_eligible = list(lists.eligible), list(lists.last_known)
 
 
-def _add_offsets(admin: Any, connection: Connection, topics: list[TopicDescription]) -> None:
-    from confluent_kafka import TopicPartition
-    from confluent_kafka.admin import OffsetSpec
-
-    led = [(topic.name, each) for topic in topics for each in topic.partitions if each.leader is not None]
-    if not led:
-        return
-    earliest, latest = OffsetSpec.earliest(), OffsetSpec.latest()  # type: ignore[no-untyped-call]
-    for spec, attribute in ((earliest, "start_offset"), (latest, "end_offset")):
-        asked = {TopicPartition(name, each.index): spec for name, each in led}
-        answers = {
-            (at.topic, at.partition): future
-            for at, future in admin.list_offsets(asked, request_timeout=connection.timeout_seconds).items()
-        }
-        for name, each in led:
-            setattr(each, attribute, wait(answers[name, each.index], connection).offset)
+def _add_offsets(cluster: Cluster, topics: list[TopicDescription]) -> None:
+    led = {
+        (topic.name, each.index): each
+        for topic in topics
+        for each in topic.partitions
+        if each.leader is not None
+    }
+    for when, attribute in ((EARLIEST, "start_offset"), (LATEST, "end_offset")):
+        for place, offset in cluster.offsets(dict.fromkeys(led, when)).items():
+            setattr(led[place], attribute, offset)
 
 
 def kafka_lines(

@@ -7,10 +7,10 @@ from typing import Annotated, Any
 
 import typer
 
-from moldau.common.protocol.errors import ErrorCode
-from moldau.common.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
+from moldau.client.admin.elections import Election, elect_leaders
+from moldau.client.admin.layout import Place
 from moldau.tools.shared import completion
-from moldau.tools.shared.errors import CommandError, UsageError
+from moldau.tools.shared.errors import UsageError
 from moldau.tools.shared.options import (
     DEFAULT_BOOTSTRAP,
     DEFAULT_TIMEOUT_SECONDS,
@@ -21,8 +21,6 @@ from moldau.tools.shared.options import (
     teach,
 )
 from moldau.tools.shared.output import print_json, print_table
-
-_VERSION = 2
 
 HELP = """Elect leaders: the preferred replicas, or (unclean) any that is alive.
 
@@ -64,42 +62,24 @@ def elect(
     timeout: Timeout = DEFAULT_TIMEOUT_SECONDS,
 ) -> None:
     """Elect leaders (see HELP)."""
-    from moldau.tools.commands.transactions.routing import routing_of
     from moldau.tools.shared.admin import select_names
     from moldau.tools.shared.connection import Connection
-    from moldau.tools.shared.raw_request import error_words
 
-    routing = routing_of(Connection(bootstrap, client_settings, timeout))
+    connection = Connection(bootstrap, client_settings, timeout)
+    layout = connection.layout()
     if partitions and not topics:
         raise UsageError("--partition needs a topic")
-    asked: dict[str, list[int]] | None = None
+    asked: list[Place] | None = None
     if topics:
-        existing = sorted({name for name, _ in routing.partitions})
-        names = select_names(topics, existing, what="topic", connection=routing.connection)
-        asked = {
-            name: [
-                i
-                for place, i in sorted(routing.partitions)
-                if place == name and (not partitions or i in partitions)
-            ]
-            for name in names
-        }
+        names = select_names(topics, layout.topics, what="topic", connection=connection)
+        asked = [
+            (name, index)
+            for name, index in layout.partitions
+            if name in names and (not partitions or index in partitions)
+        ]
     if kind is Type.UNCLEAN and not yes:
         typer.confirm("elect leaders that may lack records? What they lack is lost.", abort=True, err=True)
-    rows = None
-    if asked is not None:
-        rows = [TopicPartitions(topic=name, partitions=indexes) for name, indexes in asked.items()]
-    request = ElectLeadersRequest(
-        election_type=int(kind is Type.UNCLEAN), topic_partitions=rows, timeout_ms=int(timeout * 1000)
-    )
-    answer = routing.ask(next(iter(routing.brokers)), request, _VERSION)
-    if answer.error_code:
-        raise CommandError(f"no leader was elected: {error_words(answer.error_code)}")
-    found = [
-        _row(topic.topic, each)
-        for topic in answer.replica_election_results
-        for each in topic.partition_result
-    ]
+    found = [_row(each) for each in elect_leaders(layout.cluster, int(kind is Type.UNCLEAN), asked, timeout)]
     if as_json:
         print_json(found)
     else:
@@ -109,16 +89,12 @@ def elect(
         raise typer.Exit(1)
 
 
-def _row(topic: str, result: Any) -> dict[str, Any]:
-    from moldau.tools.shared.raw_request import error_words
-
-    needless = result.error_code == ErrorCode.ELECTION_NOT_NEEDED
-    words = result.error_message or error_words(result.error_code)
+def _row(election: Election) -> dict[str, Any]:
     return {
-        "topic": topic,
-        "partition": result.partition_id,
-        "result": "elected" if not result.error_code else words,
-        "error": bool(result.error_code) and not needless,
+        "topic": election.place[0],
+        "partition": election.place[1],
+        "result": election.words or "elected",
+        "error": bool(election.error_code) and not election.is_needless,
     }
 
 

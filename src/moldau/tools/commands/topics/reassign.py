@@ -26,8 +26,8 @@ from moldau.tools.shared.options import (
 from moldau.tools.shared.output import note, print_json, print_table
 
 if TYPE_CHECKING:
+    from moldau.client.admin.layout import Layout, Place
     from moldau.tools.commands.topics.reassign_plan import Plan
-    from moldau.tools.commands.transactions.routing import Place, Routing
 
 HELP = """Give partitions other replicas: move them, or change their replication factor.
 
@@ -76,40 +76,38 @@ def reassign(
 ) -> None:
     """Give partitions other replicas (see HELP)."""
     from moldau.tools.commands.topics.reassign_plan import plan_json
-    from moldau.tools.commands.transactions.routing import routing_of
     from moldau.tools.shared.connection import Connection
 
     if status + cancel + bool(plan or brokers or replication_factor) != 1:
         raise UsageError("give one of: --plan; --brokers or --replication-factor; --status; --cancel")
-    routing = routing_of(Connection(bootstrap, client_settings, timeout))
+    layout = Connection(bootstrap, client_settings, timeout).layout()
     if status:
-        _show_status(routing, _chosen(routing, topics), as_json)
+        _show_status(layout, _chosen(layout, topics), as_json)
     elif cancel:
-        _cancel(routing, _chosen(routing, topics), as_json)
+        _cancel(layout, _chosen(layout, topics), as_json)
     else:
-        wanted = _made(routing, topics, plan, brokers, replication_factor)
+        wanted = _made(layout, topics, plan, brokers, replication_factor)
         if dry_run:
             print_json(plan_json(wanted.targets))
         else:
-            _carry_out(routing, wanted, throttle, wait, as_json)
+            _carry_out(layout, wanted, throttle, wait, as_json)
 
 
-def _chosen(routing: Routing, topics: Sequence[str] | None) -> list[Place]:
+def _chosen(layout: Layout, topics: Sequence[str] | None) -> list[Place]:
     """The partitions of the topics that were named; all when none were."""
+    from moldau.tools.shared import connection
     from moldau.tools.shared.admin import select_names
 
     if not topics:
-        return sorted(routing.partitions)
-    existing = sorted({name for name, _ in routing.partitions})
-    names = set(select_names(topics, existing, what="topic", connection=routing.connection))
-    return sorted(place for place in routing.partitions if place[0] in names)
+        return list(layout.partitions)
+    names = set(select_names(topics, layout.topics, what="topic", connection=connection.latest))
+    return [place for place in layout.partitions if place[0] in names]
 
 
 def _made(
-    routing: Routing, topics: Sequence[str] | None, file: str, brokers: str, replication_factor: int
+    layout: Layout, topics: Sequence[str] | None, file: str, brokers: str, replication_factor: int
 ) -> Plan:
     from moldau.tools.commands.topics.reassign_plan import Plan, parse_plan, spread
-    from moldau.tools.shared.racks import racks_in_service
 
     if file:
         if topics or brokers or replication_factor:
@@ -121,7 +119,7 @@ def _made(
         return parse_plan(text)
     if not topics:
         raise UsageError("name the topics whose partitions are to be reassigned")
-    racks = racks_in_service(routing)
+    racks = {each.broker_id: each.rack for each in layout.brokers.values()}
     if brokers:
         try:
             ids = [int(each) for each in brokers.split(",")]
@@ -131,24 +129,24 @@ def _made(
         if unknown:
             raise CommandError(f"broker {unknown[0]} is not in service: see `moldau brokers list`")
         racks = {each: racks[each] for each in ids}
-    replicas = {place: copies.replicas for place, copies in routing.partitions.items()}
-    targets = spread(replicas, _chosen(routing, topics), racks, replication_factor or None)
+    replicas = layout.replicas
+    targets = spread(replicas, _chosen(layout, topics), racks, replication_factor or None)
     return Plan(targets, {})
 
 
-def _carry_out(routing: Routing, plan: Plan, rate: int | None, wait: bool, as_json: bool) -> None:
+def _carry_out(layout: Layout, plan: Plan, rate: int | None, wait: bool, as_json: bool) -> None:
+    from moldau.client.admin.log_dirs import prefer_directories
     from moldau.tools.commands.brokers.waiting import Countdown
     from moldau.tools.shared.moving import Moving
-    from moldau.tools.shared.reassignments import prefer_directories
 
     if not plan.targets:
         _say(as_json, {"partitions": 0}, "Nothing to reassign: all is as asked for.")
         return
-    prefer_directories(routing, plan.directories)
+    prefer_directories(layout.cluster, plan.directories)
     count = len(plan.targets)
     if not wait:
-        Moving(routing, plan.targets, rate_bytes_per_second=rate).start()
-        prefer_directories(routing, plan.directories)
+        Moving(layout, plan.targets, rate_bytes_per_second=rate).start()
+        prefer_directories(layout.cluster, plan.directories)
         _say(
             as_json,
             {"partitions": count, "done": False},
@@ -157,7 +155,7 @@ def _carry_out(routing: Routing, plan: Plan, rate: int | None, wait: bool, as_js
         )
         return
     with Countdown("partitions to be reassigned") as countdown:
-        moving = Moving(routing, plan.targets, report=countdown.show, rate_bytes_per_second=rate)
+        moving = Moving(layout, plan.targets, report=countdown.show, rate_bytes_per_second=rate)
         try:
             moving.run()
         except KeyboardInterrupt:
@@ -166,14 +164,14 @@ def _carry_out(routing: Routing, plan: Plan, rate: int | None, wait: bool, as_js
                 "--cancel cancels it"
             )
             raise
-    prefer_directories(routing, plan.directories)
+    prefer_directories(layout.cluster, plan.directories)
     _say(as_json, {"partitions": count, "done": True}, f"Reassigned {count} partitions.")
 
 
-def _show_status(routing: Routing, places: Sequence[Place], as_json: bool) -> None:
-    from moldau.tools.shared.reassignments import moves_under_way, throttled_topics, unthrottle
+def _show_status(layout: Layout, places: Sequence[Place], as_json: bool) -> None:
+    from moldau.client.admin.reassignments import find_moves, throttled_topics, unthrottle
 
-    moves = moves_under_way(routing)
+    moves = find_moves(layout.cluster)
     rows = [
         {
             "topic": place[0],
@@ -185,9 +183,9 @@ def _show_status(routing: Routing, places: Sequence[Place], as_json: bool) -> No
         for place in places
         if place in moves
     ]
-    throttled = [] if moves else throttled_topics(routing)
+    throttled = [] if moves else throttled_topics(layout)
     if throttled:
-        unthrottle(routing, throttled)
+        unthrottle(layout, throttled)
         note("moldau: nothing is under way: throttles removed")
     if as_json:
         print_json(rows)
@@ -202,16 +200,16 @@ def _show_status(routing: Routing, places: Sequence[Place], as_json: bool) -> No
     print_table(rows, columns, empty="no reassignment is under way")
 
 
-def _cancel(routing: Routing, places: Sequence[Place], as_json: bool) -> None:
-    from moldau.tools.shared.reassignments import moves_under_way, submit_moves, unthrottle
+def _cancel(layout: Layout, places: Sequence[Place], as_json: bool) -> None:
+    from moldau.client.admin.reassignments import find_moves, submit_moves, unthrottle
 
-    chosen = [place for place in moves_under_way(routing) if place in set(places)]
-    refused: Mapping[Place, str] = submit_moves(routing, dict.fromkeys(chosen)) if chosen else {}
-    still = [place for place in refused if place in moves_under_way(routing)]
+    chosen = [place for place in find_moves(layout.cluster) if place in set(places)]
+    refused: Mapping[Place, str] = submit_moves(layout.cluster, dict.fromkeys(chosen)) if chosen else {}
+    still = [place for place in refused if place in find_moves(layout.cluster)]
     if still:
         raise CommandError(f"{len(still)} partitions not cancelled: {refused[still[0]]}")
-    if not moves_under_way(routing):
-        unthrottle(routing, sorted({name for name, _ in chosen}))
+    if not find_moves(layout.cluster):
+        unthrottle(layout, sorted({name for name, _ in chosen}))
     _say(as_json, {"cancelled": len(chosen)}, f"Cancelled {len(chosen)} reassignments.")
 
 

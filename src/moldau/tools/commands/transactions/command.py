@@ -20,8 +20,8 @@ from moldau.tools.shared.options import (
 from moldau.tools.shared.output import note, print_json, print_table
 
 if TYPE_CHECKING:
-    from moldau.tools.commands.transactions.description import Description
-    from moldau.tools.commands.transactions.routing import Routing
+    from moldau.client.admin.layout import Layout
+    from moldau.client.admin.transactions import Description
 
 DEFAULT_MAX_TIMEOUT_MINUTES = 15
 
@@ -41,11 +41,10 @@ def register(root: typer.Typer) -> None:
     root.add_typer(app, name="transactions")
 
 
-def _routing(bootstrap: str, client_settings: list[str] | None, timeout: float) -> Routing:
-    from moldau.tools.commands.transactions.routing import routing_of
+def _layout(bootstrap: str, client_settings: list[str] | None, timeout: float) -> Layout:
     from moldau.tools.shared.connection import Connection
 
-    return routing_of(Connection(bootstrap, client_settings, timeout))
+    return Connection(bootstrap, client_settings, timeout).layout()
 
 
 def _now_ms() -> int:
@@ -83,7 +82,7 @@ def list_(
     timeout: Timeout = DEFAULT_TIMEOUT_SECONDS,
 ) -> None:
     """List transactional ids with their coordinator, producer id and state."""
-    from moldau.tools.commands.transactions.description import NONE, list_transactions
+    from moldau.client.admin.transactions import NONE, list_transactions
     from moldau.tools.shared.timestamps import parse_duration_ms
 
     duration_ms = int(duration) if duration.isdigit() else parse_duration_ms(duration) if duration else NONE
@@ -95,7 +94,7 @@ def list_(
             "state": each.state,
         }
         for each in list_transactions(
-            _routing(bootstrap, client_settings, timeout),
+            _layout(bootstrap, client_settings, timeout),
             states=states or (),
             producer_ids=producer_ids or (),
             duration_ms=duration_ms,
@@ -129,18 +128,16 @@ def describe(
 
     The partitions are those of the transaction; once it is ending, those whose marker is not written yet.
     """
-    from moldau.tools.commands.transactions.description import (
-        describe_transactions,
-        list_transactions,
-        refusal,
-    )
+    from moldau.client.admin.transactions import describe_transactions, list_transactions
+    from moldau.tools.commands.transactions.description import refusal
 
-    routing = _routing(bootstrap, client_settings, timeout)
+    layout = _layout(bootstrap, client_settings, timeout)
     if transactional_ids:
-        described, refused = describe_transactions(routing, transactional_ids)
+        described, refused = describe_transactions(layout.cluster, transactional_ids)
     else:
-        where = {each.transactional_id: each.coordinator for each in list_transactions(routing)}
-        described, refused = describe_transactions(routing, where, where)
+        listed = list_transactions(layout)
+        names = [each.transactional_id for each in listed]
+        described, refused = describe_transactions(layout.cluster, names, listed)
     now_ms = _now_ms()
     rows = [_described(each, now_ms) for each in described]
     if as_json:
@@ -191,10 +188,10 @@ def describe_producers_(
     timeout: Timeout = DEFAULT_TIMEOUT_SECONDS,
 ) -> None:
     """Show the producers of a partition, and the start offsets of their open transactions."""
-    from moldau.tools.commands.transactions.description import describe_producers
+    from moldau.client.admin.transactions import describe_producers
 
     place = (topic, partition)
-    producers = describe_producers(_routing(bootstrap, client_settings, timeout), [place], broker_id)[place]
+    producers = describe_producers(_layout(bootstrap, client_settings, timeout), [place], broker_id)[place]
     rows = [
         {
             "producer_id": each.producer_id,
@@ -249,10 +246,10 @@ def find_hanging_(
 
     if partition is not None and topic is None:
         raise UsageError("--partition needs --topic: of which topic is it?")
-    routing = _routing(bootstrap, client_settings, timeout)
-    places = choose_places(routing, topic, partition, broker_id)
+    layout = _layout(bootstrap, client_settings, timeout)
+    places = choose_places(layout, topic, partition, broker_id)
     now_ms = _now_ms()
-    found = find_hanging(routing, places, max_timeout_minutes * MS_A_MINUTE, now_ms, broker_id)
+    found = find_hanging(layout, places, max_timeout_minutes * MS_A_MINUTE, now_ms, broker_id)
     rows = [
         {
             "topic": each.place[0],
@@ -327,13 +324,13 @@ def abort(
             "--coordinator-epoch; `moldau transactions describe-producers` shows them"
         )
     place = (topic, partition)
-    routing = _routing(bootstrap, client_settings, timeout)
+    layout = _layout(bootstrap, client_settings, timeout)
     if start_offset is not None:
-        found = producer_at(routing, place, start_offset)
+        found = producer_at(layout, place, start_offset)
         chosen = (found.producer_id, found.producer_epoch, found.coordinator_epoch)
     else:
         chosen = (producer_id or 0, producer_epoch or 0, coordinator_epoch or 0)
-    abort_hanging(routing, place, *chosen, force=force)
+    abort_hanging(layout, place, *chosen, force=force)
     print(f"Aborted the transaction of producer {chosen[0]} in {topic}-{partition}.")
 
 
@@ -348,13 +345,12 @@ def terminate(
 
     The old producer gets PRODUCER_FENCED; a new one may use the id at once.
     """
-    from moldau.tools.commands.transactions.description import require_description
-    from moldau.tools.commands.transactions.ending import fence
+    from moldau.tools.commands.transactions.description import end_by_fencing, require_description
 
-    routing = _routing(bootstrap, client_settings, timeout)
-    before = require_description(routing, transactional_id)
+    cluster = _layout(bootstrap, client_settings, timeout).cluster
+    before = require_description(cluster, transactional_id)
     if before.state == "Dead":
         raise CommandError(f"transactional id {transactional_id!r} has expired: there is nothing to end")
     # The timeout stays what it was: until another producer takes the id, this is its setting.
-    producer_id, producer_epoch = fence(routing, transactional_id, before.timeout_ms)
+    producer_id, producer_epoch = end_by_fencing(cluster, transactional_id, before.timeout_ms)
     print(f"Terminated {transactional_id}: was {before.state}; now producer {producer_id}:{producer_epoch}.")

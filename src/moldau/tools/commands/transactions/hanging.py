@@ -14,14 +14,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from moldau.tools.commands.transactions.description import (
+from moldau.client.admin.layout import Layout, Place
+from moldau.client.admin.transactions import (
     Description,
     Producer,
-    coordinated,
     describe_producers,
+    describe_transactions,
+    list_transactions,
+    write_abort_marker,
 )
-from moldau.tools.commands.transactions.ending import write_abort_marker
-from moldau.tools.commands.transactions.routing import Place, Routing
 from moldau.tools.shared.errors import CommandError
 
 MS_A_MINUTE = 60_000
@@ -50,32 +51,32 @@ class Hanging:
 
 
 def choose_places(
-    routing: Routing, topic: str | None, partition: int | None, broker_id: int | None
+    layout: Layout, topic: str | None, partition: int | None, broker_id: int | None
 ) -> list[Place]:
     """Return the partitions to check. CommandError if the topic or the partition does not exist."""
     if topic is not None:
-        routing.leader((topic, partition or 0))
+        layout.leader((topic, partition or 0))
     return [
         place
-        for place, copies in sorted(routing.partitions.items())
+        for place, copies in sorted(layout.partitions.items())
         if topic in (None, place[0])
         and partition in (None, place[1])
         and (broker_id is None or broker_id in copies.replicas)
-        and (broker_id is not None or copies.leader in routing.brokers)
+        and (broker_id is not None or copies.leader in layout.brokers)
     ]
 
 
 def find_hanging(
-    routing: Routing, places: Iterable[Place], older_than_ms: int, now_ms: int, broker_id: int | None = None
+    layout: Layout, places: Iterable[Place], older_than_ms: int, now_ms: int, broker_id: int | None = None
 ) -> list[Hanging]:
     """Return those whose producer wrote nothing for `older_than_ms` and which no coordinator knows."""
     candidates = [
         Hanging(place, producer)
-        for place, producers in describe_producers(routing, places, broker_id).items()
+        for place, producers in describe_producers(layout, places, broker_id).items()
         for producer in producers
         if producer.start_offset is not None and now_ms - producer.last_timestamp_ms > older_than_ms
     ]
-    owners = dict(coordinated(routing, [each.producer.producer_id for each in candidates]))
+    owners = _coordinated(layout, [each.producer.producer_id for each in candidates])
     return [each for each in candidates if not _will_end(owners.get(each.producer.producer_id), each.place)]
 
 
@@ -85,7 +86,7 @@ def _will_end(owner: Description | None, place: Place) -> bool:
 
 
 def abort_hanging(
-    routing: Routing,
+    layout: Layout,
     place: Place,
     producer_id: int,
     producer_epoch: int,
@@ -99,7 +100,7 @@ def abort_hanging(
     part.
     """
     if not force:
-        owner = dict(coordinated(routing, [producer_id])).get(producer_id)
+        owner = _coordinated(layout, [producer_id]).get(producer_id)
         if owner is not None and _will_end(owner, place):
             raise CommandError(
                 f"transaction {owner.transactional_id!r} of producer {producer_id} is not hanging: its "
@@ -107,12 +108,12 @@ def abort_hanging(
                 f"open. Abort all of it with `moldau transactions terminate {owner.transactional_id}`, or "
                 "add --force"
             )
-    write_abort_marker(routing, place, producer_id, producer_epoch, coordinator_epoch)
+    write_abort_marker(layout, place, producer_id, producer_epoch, coordinator_epoch)
 
 
-def producer_at(routing: Routing, place: Place, start_offset: int) -> Producer:
+def producer_at(layout: Layout, place: Place, start_offset: int) -> Producer:
     """Return the producer whose open transaction begins at this offset."""
-    for producer in describe_producers(routing, [place])[place]:
+    for producer in describe_producers(layout, [place])[place]:
         if producer.start_offset == start_offset:
             return producer
     topic, index = place
@@ -120,3 +121,13 @@ def producer_at(routing: Routing, place: Place, start_offset: int) -> Producer:
         f"no transaction that begins at offset {start_offset} is open in {topic}-{index}: see "
         f"`moldau transactions describe-producers --topic {topic} --partition {index}`"
     )
+
+
+def _coordinated(layout: Layout, producer_ids: Iterable[int]) -> dict[int, Description]:
+    """The transaction of each producer id that a coordinator knows."""
+    wanted = sorted(set(producer_ids))
+    if not wanted:
+        return {}
+    listed = list_transactions(layout, producer_ids=wanted)
+    described, _ = describe_transactions(layout.cluster, [each.transactional_id for each in listed], listed)
+    return {each.producer_id: each for each in described}

@@ -1,15 +1,17 @@
 """`moldau users`: the users who log in with SCRAM: list, add (or change the password), remove.
 
-Passwords are salted here (by librdkafka); the broker never sees one.
+Passwords are salted here ; the broker never sees one.
 """
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from moldau.client.errors import error_words
 from moldau.common.protocol.errors import ErrorCode
 from moldau.tools.shared.errors import CommandError, UsageError
 from moldau.tools.shared.options import (
@@ -23,11 +25,11 @@ from moldau.tools.shared.options import (
 from moldau.tools.shared.output import print_json, print_table
 
 if TYPE_CHECKING:
-    from moldau.common.protocol.declare import Message
     from moldau.tools.shared.connection import Connection
 
 SHA_256, SHA_512 = "SCRAM-SHA-256", "SCRAM-SHA-512"
 ITERATIONS_MIN, ITERATIONS_MAX = 4096, 16384
+SALT_BYTES = 24
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -91,19 +93,17 @@ def add(
     timeout: Timeout = DEFAULT_TIMEOUT_SECONDS,
 ) -> None:
     """Add a user, or give it another password. The password is asked for, or read from a file."""
-    from confluent_kafka.admin import ScramCredentialInfo, UserScramCredentialUpsertion
-
+    from moldau.client.admin.scram import ScramCredential, alter_scram_users
     from moldau.tools.shared.connection import Connection
 
     if not user:
         raise UsageError("the name of a user cannot be empty")
     chosen = _chosen(mechanisms) or [SHA_256, SHA_512]
     password = _password(user, password_file)
-    changes = [
-        UserScramCredentialUpsertion(user, ScramCredentialInfo(_number(each), iterations), password.encode())
-        for each in chosen
-    ]
-    _alter(Connection(bootstrap, client_settings, timeout), user, changes)
+    cluster = Connection(bootstrap, client_settings, timeout).cluster()
+    for each in chosen:  # Kafka takes one change of a user in a request
+        credential = ScramCredential(each, iterations, os.urandom(SALT_BYTES), password)
+        alter_scram_users(cluster, {user: [credential]}, {})
     print(f"User {user} logs in with {' or '.join(chosen)}.")
 
 
@@ -116,8 +116,7 @@ def remove(
     timeout: Timeout = DEFAULT_TIMEOUT_SECONDS,
 ) -> None:
     """Remove a user, or only what it needs for one mechanism. Its connections last until they end."""
-    from confluent_kafka.admin import UserScramCredentialDeletion
-
+    from moldau.client.admin.scram import alter_scram_users
     from moldau.tools.shared.connection import Connection
 
     connection = Connection(bootstrap, client_settings, timeout)
@@ -128,7 +127,8 @@ def remove(
     for each in chosen:
         if each not in held:
             raise CommandError(f"the user {user!r} does not log in with {each}, only with {', '.join(held)}")
-    _alter(connection, user, [UserScramCredentialDeletion(user, _number(each)) for each in chosen])
+    for each in chosen:
+        alter_scram_users(connection.cluster(), {}, {user: [each]})
     print(f"Removed {', '.join(chosen)} of {user}." if set(chosen) != set(held) else f"Removed user {user}.")
 
 
@@ -138,12 +138,6 @@ def _chosen(mechanisms: list[str] | None) -> list[str]:
         if each not in (SHA_256, SHA_512):
             raise UsageError(f"--mechanism {each} is not one of {SHA_256}, {SHA_512}")
     return chosen
-
-
-def _number(mechanism: str) -> Any:
-    from confluent_kafka.admin import ScramMechanism
-
-    return ScramMechanism.SCRAM_SHA_256 if mechanism == SHA_256 else ScramMechanism.SCRAM_SHA_512
 
 
 def _password(user: str, file: Path | None) -> str:
@@ -165,51 +159,16 @@ def _password(user: str, file: Path | None) -> str:
 
 
 def _described(connection: Connection) -> dict[str, dict[str, int]]:
-    """Iterations by mechanism, of every user. By our own codec: where the broker refuses the request
-    as a whole, confluent-kafka ends with a segmentation fault. CommandError.
-    """
-    from moldau.common.credentials.scram import BY_NUMBER
-    from moldau.common.protocol.messages.describe_user_scram_credentials import (
-        DescribeUserScramCredentialsRequest,
-    )
-    from moldau.tools.shared.raw_request import error_words
+    """Iterations by mechanism, of every user. CommandError."""
+    from moldau.client.admin.problem import KafkaProblem
+    from moldau.client.admin.scram import find_scram_users
 
-    answer = _ask(connection, DescribeUserScramCredentialsRequest(users=None))
-    if answer.error_code:
+    try:
+        return find_scram_users(connection.cluster())
+    except KafkaProblem as problem:
+        if problem.error_code != ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
+            raise
         raise CommandError(
-            f"{error_words(answer.error_code)}; log in as a super user, or as a principal with DESCRIBE on "
+            f"{error_words(problem.error_code)}; log in as a super user, or as a principal with DESCRIBE on "
             "the cluster, with --command-config or -X"
-            if answer.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-            else error_words(answer.error_code)
-        )
-    return {
-        each.user: {
-            BY_NUMBER[info.mechanism].name: info.iterations
-            for info in each.credential_infos
-            if info.mechanism in BY_NUMBER
-        }
-        for each in answer.results
-        if not each.error_code
-    }
-
-
-def _ask(connection: Connection, request: Message) -> Any:
-    """The answer of the first address that gives one. CommandError."""
-    failure: CommandError | None = None
-    for address in connection.addresses:
-        try:
-            return connection.ask(address, request, 0)
-        except CommandError as problem:
-            failure = failure or problem
-    assert failure is not None
-    raise failure
-
-
-def _alter(connection: Connection, user: str, changes: list[Any]) -> None:
-    """One request for each: Kafka takes one change of a user in a request."""
-    from moldau.tools.shared.admin import wait
-
-    admin = connection.admin()
-    for change in changes:
-        futures = admin.alter_user_scram_credentials([change], request_timeout=connection.timeout_seconds)
-        wait(futures[user], connection)
+        ) from None

@@ -13,10 +13,9 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from moldau.client.admin import acls as requests
-from moldau.client.admin.acls import Ask
+from moldau.client.admin.acls import create_acls, delete_acls, find_acls
 from moldau.client.admin.problem import KafkaProblem
-from moldau.client.admin.routing import ask_any
+from moldau.client.cluster import Cluster
 from moldau.common.core.principals import check_principal
 from moldau.common.protocol.acls import EVERYTHING, Acl, AclFilter
 from moldau.common.protocol.operations import (
@@ -133,16 +132,12 @@ def main(words: Sequence[str]) -> int:
         principals = _principals(given, "principal")
         settings = client_settings(given) if given.texts("command-config") else {}
         with reach(servers, settings) as cluster:
-
-            def send(request: object) -> object:
-                return ask_any(cluster, request)  # type: ignore[arg-type]
-
             if plan is None:
-                _list(send, _named(given, pattern_type), principals)
+                _list(cluster, _named(given, pattern_type), principals)
             elif given.flag("add"):
-                _add(send, plan)
+                _add(cluster, plan)
             else:
-                _remove(send, plan, confirmed=given.flag("force"))
+                _remove(cluster, plan, confirmed=given.flag("force"))
     except ValueError as problem:
         raise _failed(str(problem)) from None
     except KafkaProblem as refused:
@@ -318,9 +313,9 @@ def _principals(given: Given, option: str) -> list[str]:
 # The three actions
 
 
-def _add(send: Ask, plan: Entries) -> None:
+def _add(cluster: Cluster, plan: Entries) -> None:
     for pattern, entries in plan.items():
-        there = requests.describe(send, _filter(pattern))
+        there = find_acls(cluster, _filter(pattern))
         fresh = []
         for entry in entries:
             if _acl(pattern, entry) in there:
@@ -329,10 +324,10 @@ def _add(send: Ask, plan: Entries) -> None:
                 fresh.append(entry)
         if fresh:
             print(f"Adding ACLs for resource `{pattern}`: \n {_lines(fresh)}\n")
-            requests.create(send, [_acl(pattern, entry) for entry in fresh])
+            create_acls(cluster, [_acl(pattern, entry) for entry in fresh])
 
 
-def _remove(send: Ask, plan: Entries, *, confirmed: bool) -> None:
+def _remove(cluster: Cluster, plan: Entries, *, confirmed: bool) -> None:
     for pattern, entries in plan.items():
         if not entries:
             question = f"Are you sure you want to delete all ACLs for resource filter `{pattern}`? (y/n)"
@@ -344,7 +339,7 @@ def _remove(send: Ask, plan: Entries, *, confirmed: bool) -> None:
             )
             filters = [AclFilter(*_acl(pattern, entry)) for entry in entries]
         if confirmed or _is_sure(question):
-            requests.delete(send, filters)
+            delete_acls(cluster, filters)
 
 
 def _is_sure(question: str) -> bool:
@@ -352,11 +347,11 @@ def _is_sure(question: str) -> bool:
     return sys.stdin.readline().strip().lower() == "y"
 
 
-def _list(send: Ask, named: Sequence[Pattern], principals: Sequence[str]) -> None:
+def _list(cluster: Cluster, named: Sequence[Pattern], principals: Sequence[str]) -> None:
     filters = [_filter(each) for each in named] or [EVERYTHING]
     held: dict[Pattern, dict[AccessEntry, None]] = {}
     for wanted in filters:
-        for acl in requests.describe(send, wanted):
+        for acl in find_acls(cluster, wanted):
             pattern = Pattern(
                 ResourceType(acl.resource_type), acl.resource_name, PatternType(acl.pattern_type)
             )

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from moldau.client.admin.groups import Group, Listed, find_group, list_groups
+from moldau.client.admin.groups import Group, Listed, delete_committed_offsets, find_group, list_groups
 from moldau.client.admin.problem import KafkaProblem
 from moldau.client.admin.routing import ask_coordinator
 from moldau.common.core.patterns import PatternError, compile_pattern
@@ -331,7 +331,11 @@ def _delete_offsets(cluster: Cluster, given: Given) -> None:
         except ToolError:
             unknown = _error(int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
             status[word.partition(":")[0], None] = f"Error: {unknown}"
-    code, answers = _delete_committed(cluster, name, places)
+    code, answers = 0, dict.fromkeys(places, 0)
+    try:
+        answers |= delete_committed_offsets(cluster, name, places)
+    except KafkaProblem as problem:
+        code = problem.error_code
     status = {
         place: f"Error: {_error(code or each)}" if code or each else "Successful"
         for place, each in answers.items()
@@ -347,34 +351,6 @@ def _delete_offsets(cluster: Cluster, given: Given) -> None:
     print(f"\n{'TOPIC':<15} {'PARTITION':<10} {'STATUS':<15}")
     for (topic, index), said in status.items():
         print(f"{topic:<15} {'-' if index is None else index:<10} {said:<15}")
-
-
-def _delete_committed(
-    cluster: Cluster, group: str, places: Sequence[tuple[str, int]]
-) -> tuple[int, dict[tuple[str, int], int]]:
-    """Return the error code of the whole, and of each partition."""
-    from moldau.common.protocol.messages.offset_delete import (
-        OffsetDeleteRequest,
-        OffsetDeleteRequestPartition,
-        OffsetDeleteRequestTopic,
-    )
-
-    topics: dict[str, list[Any]] = {}
-    for topic, index in places:
-        topics.setdefault(topic, []).append(OffsetDeleteRequestPartition(partition_index=index))
-    if not topics:
-        return 0, {}
-    request = OffsetDeleteRequest(
-        group_id=group,
-        topics=[OffsetDeleteRequestTopic(name=name, partitions=each) for name, each in topics.items()],
-    )
-    answer = ask_coordinator(cluster, group, request, lambda got: [got.error_code])
-    codes = {
-        (topic.name, each.partition_index): each.error_code
-        for topic in answer.topics
-        for each in topic.partitions
-    }
-    return answer.error_code, {place: codes.get(place, 0) for place in places}
 
 
 _ACTS = {

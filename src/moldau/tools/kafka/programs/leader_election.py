@@ -5,18 +5,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
-from moldau.client.admin.routing import ask_any
-from moldau.common.protocol.errors import ErrorCode
-from moldau.common.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
+from moldau.client.admin.elections import Election, elect_leaders
+from moldau.client.admin.layout import Place
+from moldau.client.admin.problem import KafkaProblem
 from moldau.tools.kafka.lines.json_fields import parse_json, text_field, whole_field
 from moldau.tools.kafka.lines.options import Given, Option, Parser, flag
 from moldau.tools.kafka.problems import CommandLineError, ToolError
 from moldau.tools.kafka.queries.reaching import COMMAND_CONFIG, cluster
 from moldau.tools.kafka.queries.refusals import error_text, exception_name
 
-Place = tuple[str, int]
 TYPES = {"preferred": 0, "unclean": 1}
 TIMEOUT_SECONDS = 30.0
 
@@ -55,16 +53,12 @@ def main(words: Sequence[str]) -> int:
     if places is not None and not places:
         return 0
     with cluster(given) as one:
-        request = ElectLeadersRequest(
-            election_type=TYPES[kind],
-            topic_partitions=None if places is None else _rows(places),
-            timeout_ms=int(TIMEOUT_SECONDS * 1000),
-        )
-        answer = ask_any(one, request, timeout_seconds=TIMEOUT_SECONDS + 5)
-    if answer.error_code:
-        name = exception_name(answer.error_code)
-        raise ToolError(f"Error while making request\n{name}: {error_text(answer.error_code)}")
-    return _report(kind, answer)
+        try:
+            elections = elect_leaders(one, TYPES[kind], places, TIMEOUT_SECONDS)
+        except KafkaProblem as problem:
+            name = exception_name(problem.error_code)
+            raise ToolError(f"Error while making request\n{name}: {error_text(problem.error_code)}") from None
+    return _report(kind, elections)
 
 
 def _validate(given: Given) -> None:
@@ -123,32 +117,24 @@ def parse_places(text: str) -> list[Place]:
     return places
 
 
-def _rows(places: Sequence[Place]) -> list[TopicPartitions]:
-    topics: dict[str, list[int]] = {}
-    for topic, index in places:
-        topics.setdefault(topic, []).append(index)
-    return [TopicPartitions(topic=name, partitions=indexes) for name, indexes in topics.items()]
-
-
-def _report(kind: str, answer: Any) -> int:
+def _report(kind: str, elections: Sequence[Election]) -> int:
     elected, needless, failed = [], [], []
-    for topic in answer.replica_election_results:
-        for row in topic.partition_result:
-            place = f"{topic.topic}-{row.partition_id}"
-            if not row.error_code:
-                elected.append(place)
-            elif row.error_code == ErrorCode.ELECTION_NOT_NEEDED:
-                needless.append(place)
-            else:
-                why = error_text(row.error_code, row.error_message)
-                failed.append(f"partition: {place}: {exception_name(row.error_code)}: {why}")
+    for each in elections:
+        place = f"{each.place[0]}-{each.place[1]}"
+        if not each.error_code:
+            elected.append(place)
+        elif each.is_needless:
+            needless.append(place)
+        else:
+            why = error_text(each.error_code, each.reason)
+            failed.append(f"partition: {place}: {exception_name(each.error_code)}: {why}")
     if elected:
         names = ", ".join(sorted(elected))
         print(f"Successfully completed leader election ({kind.upper()}) for partitions {names}")
     if needless:
         print(f"Valid replica already elected for partitions {', '.join(sorted(needless))}")
-    for each in failed:
-        print(f"Error completing leader election ({kind.upper()}) for {each}")
+    for line in failed:
+        print(f"Error completing leader election ({kind.upper()}) for {line}")
     if failed:
         raise ToolError(f"{len(failed)} replica(s) could not be elected")
     return 0

@@ -6,9 +6,8 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from moldau.client.admin.routing import ask_broker
+from moldau.client.admin.log_dirs import LogDirectory, log_directories
 from moldau.client.admin.topics import describe_cluster
-from moldau.common.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
 from moldau.tools.kafka.lines.options import Option, Parser, flag
 from moldau.tools.kafka.problems import ToolError
 from moldau.tools.kafka.queries.reaching import BOOTSTRAP, COMMAND_CONFIG, cluster
@@ -36,11 +35,11 @@ def main(words: Sequence[str]) -> int:
         existing = [each.broker_id for each in describe_cluster(one).brokers]
         brokers = _chosen(given.text("broker-list") or "", existing)
         print("Querying brokers for log directories information")
-        found = {broker: ask_broker(one, broker, DescribeLogDirsRequest(topics=None)) for broker in brokers}
+        found = {broker: log_directories(one, broker) for broker in brokers}
     print(f"Received log directory information from brokers {','.join(map(str, brokers))}")
     rows = [
-        {"broker": broker, "logDirs": [_directory(each, topics) for each in answer.results]}
-        for broker, answer in found.items()
+        {"broker": broker, "logDirs": [_directory(each, topics) for each in directories]}
+        for broker, directories in found.items()
     ]
     print(json.dumps({"brokers": rows, "version": 1}, separators=(",", ":"), ensure_ascii=False))
     return 0
@@ -60,19 +59,18 @@ def _chosen(text: str, existing: list[int]) -> list[int]:
     return list(dict.fromkeys(wanted)) or existing
 
 
-def _directory(result: Any, topics: Sequence[str]) -> dict[str, Any]:
+def _directory(directory: LogDirectory, topics: Sequence[str]) -> dict[str, Any]:
     return {
         "partitions": [
             {
-                "partition": f"{topic.name}-{each.partition_index}",
-                "size": each.partition_size,
+                "partition": f"{each.place[0]}-{each.place[1]}",
+                "size": each.size_bytes,
                 "offsetLag": each.offset_lag,
-                "isFuture": each.is_future_key,
+                "isFuture": each.is_future,
             }
-            for topic in result.topics
-            if not topics or topic.name in topics
-            for each in topic.partitions
+            for each in directory.replicas
+            if not topics or each.place[0] in topics
         ],
-        "error": exception_name(result.error_code) if result.error_code else None,
-        "logDir": result.log_dir,
+        "error": exception_name(directory.error_code) if directory.error_code else None,
+        "logDir": directory.path,
     }

@@ -1,7 +1,7 @@
 """kafka-reassign-partitions: --generate, --execute, --verify, --cancel, --list.
 
 Requests, throttles and the choice of replicas are those of `moldau topics reassign`
-(moldau/tools/shared/reassignments.py, moldau/tools/commands/topics/reassign_plan.py).
+(client/admin/reassignments.py, tools/commands/topics/reassign_plan.py).
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ from collections.abc import Iterable, Sequence, Sized
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from moldau.client.admin.log_dirs import replica_paths
+from moldau.client.admin.problem import KafkaProblem
 from moldau.tools.kafka.formats.reassign_plans import (
     Plan,
     check_to_execute,
@@ -26,7 +28,7 @@ from moldau.tools.kafka.queries.reaching import COMMAND_CONFIG, ZOOKEEPER, clien
 from moldau.tools.shared.errors import CommandError
 
 if TYPE_CHECKING:
-    from moldau.tools.commands.transactions.routing import Routing
+    from moldau.client.admin.layout import Layout
     from moldau.tools.kafka.formats.reassign_plans import Place
 
 ACTIONS = ("generate", "execute", "verify", "cancel", "list")
@@ -106,22 +108,22 @@ def main(words: Sequence[str]) -> int:
     if action == "execute":
         check_to_execute(plan)
     topics = parse_topics(_read(given, "topics-to-move-json-file")) if action == "generate" else []
-    from moldau.tools.kafka.queries.cluster_routing import routing_over
+    from moldau.client.admin.layout import layout as read_layout
 
     with reach(bootstrap, client_settings(given)) as cluster:
-        routing = routing_over(cluster)
+        layout = read_layout(cluster)
         try:
             if action == "generate":
-                _generate(routing, topics, given)
+                _generate(layout, topics, given)
             elif action == "execute":
-                _execute(routing, plan, given)
+                _execute(layout, plan, given)
             elif action == "verify":
-                _verify(routing, plan, given.flag("preserve-throttles"))
+                _verify(layout, plan, given.flag("preserve-throttles"))
             elif action == "cancel":
-                _cancel(routing, plan, given.flag("preserve-throttles"))
+                _cancel(layout, plan, given.flag("preserve-throttles"))
             else:
-                _list(routing)
-        except CommandError as problem:
+                _list(layout)
+        except (CommandError, KafkaProblem) as problem:
             raise ToolError(f"Error: {problem}", on_stdout=True) from None
     return 0
 
@@ -172,18 +174,21 @@ def _read(given: Given, option: str) -> str:
         raise ToolError(f"Error: Unable to read file {path}", on_stdout=True) from None
 
 
-def _generate(routing: Routing, topics: Sequence[str], given: Given) -> None:
+def _generate(layout: Layout, topics: Sequence[str], given: Given) -> None:
     from moldau.tools.commands.topics.reassign_plan import spread
-    from moldau.tools.shared.racks import racks_in_service
 
     wanted = parse_brokers(given.text("broker-list") or "")
-    existing = {name for name, _ in routing.partitions}
+    existing = set(layout.topics)
     for each in topics:
         if each not in existing:
             raise CommandError(
                 f"org.apache.kafka.common.errors.UnknownTopicOrPartitionException: Topic {each} not found."
             )
-    racks = {broker: rack for broker, rack in racks_in_service(routing).items() if broker in wanted}
+    racks = {
+        broker: rack
+        for broker, rack in {each.broker_id: each.rack for each in layout.brokers.values()}.items()
+        if broker in wanted
+    }
     unknown = [each for each in wanted if each not in racks]
     if unknown:
         raise CommandError(f"Unknown broker id {unknown[0]}")
@@ -194,52 +199,48 @@ def _generate(routing: Routing, topics: Sequence[str], given: Given) -> None:
             "Not all brokers have rack information. Add --disable-rack-aware in command line to make replica "
             "assignment without rack information."
         )
-    chosen = [place for place in routing.partitions if place[0] in topics]
-    replicas = {place: copies.replicas for place, copies in routing.partitions.items()}
+    chosen = [place for place in layout.partitions if place[0] in topics]
+    replicas = layout.replicas
     current = {place: replicas[place] for place in chosen}
     proposed = current | spread(replicas, chosen, racks)
-    print(f"Current partition replica assignment\n{plan_json(current, _directories(routing, chosen))}\n")
+    print(f"Current partition replica assignment\n{plan_json(current, _directories(layout, chosen))}\n")
     print(f"Proposed partition reassignment configuration\n{plan_json(proposed)}")
 
 
-def _directories(routing: Routing, places: Sequence[Place]) -> dict[tuple[Place, int], str]:
+def _directories(layout: Layout, places: Sequence[Place]) -> dict[tuple[Place, int], str]:
     """Where the replicas of partitions lie now; those of brokers that are away are left out."""
-    from moldau.common.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
-
-    wanted, found = set(places), {}
-    for broker in routing.brokers:
-        for result in routing.ask(broker, DescribeLogDirsRequest(topics=None), 5).results:
-            for topic in result.topics:
-                for each in topic.partitions:
-                    place = (topic.name, each.partition_index)
-                    if place in wanted and not each.is_future_key:
-                        found[place, broker] = result.log_dir
-    return found
+    wanted = set(places)
+    return {
+        key: path
+        for key, path, replica in replica_paths(layout.cluster, layout.brokers)
+        if key[0] in wanted and not replica.is_future
+    }
 
 
-def _execute(routing: Routing, plan: Plan, given: Given) -> None:
-    from moldau.tools.shared.reassignments import moves_under_way, prefer_directories, submit_moves
+def _execute(layout: Layout, plan: Plan, given: Given) -> None:
+    from moldau.client.admin.log_dirs import prefer_directories
+    from moldau.client.admin.reassignments import find_moves, submit_moves
 
-    if not given.flag("additional") and moves_under_way(routing):
+    if not given.flag("additional") and find_moves(layout.cluster):
         raise ToolError(_EXISTING, on_stdout=True)
     for replicas in plan.targets.values():
         for broker in replicas:
-            if broker not in routing.brokers:
+            if broker not in layout.brokers:
                 raise CommandError(f"Unknown broker id {broker}")
     for place in plan.targets:
-        if place not in routing.partitions:
+        if place not in layout.partitions:
             raise CommandError(
                 "org.apache.kafka.common.errors.UnknownTopicOrPartitionException: Unable to find partition: "
                 f"{named(place)}"
             )
-    current = {place: routing.partitions[place].replicas for place in plan.targets}
-    before = plan_json(current, _directories(routing, list(current)))
+    current = {place: layout.partitions[place].replicas for place in plan.targets}
+    before = plan_json(current, _directories(layout, list(current)))
     print(f"Current partition replica assignment\n\n{before}\n")
     print("Save this to use as the --reassignment-json-file option during rollback")
-    _throttle(routing, plan, given)
-    prefer_directories(routing, plan.directories)
+    _throttle(layout, plan, given)
+    prefer_directories(layout.cluster, plan.directories)
     same_factor = given.flag("disallow-replication-factor-change")
-    refused = submit_moves(routing, plan.targets, allow_factor_change=not same_factor)
+    refused = submit_moves(layout.cluster, plan.targets, allow_factor_change=not same_factor)
     if refused:
         reasons = "\n".join(f"{named(place)}: {why}" for place, why in sorted(refused.items()))
         raise ToolError(f"Error reassigning partition(s):\n{reasons}", on_stdout=True)
@@ -251,8 +252,8 @@ def _execute(routing: Routing, plan: Plan, given: Given) -> None:
         )
 
 
-def _throttle(routing: Routing, plan: Plan, given: Given) -> None:
-    from moldau.tools.shared.reassignments import moves_under_way, throttle, throttle_directories
+def _throttle(layout: Layout, plan: Plan, given: Given) -> None:
+    from moldau.client.admin.reassignments import find_moves, throttle, throttle_directories
 
     rate, folder_rate = given.number(_RATE) or -1, given.number(_FOLDER_RATE) or -1
     if rate < 0 and folder_rate < 0:
@@ -262,25 +263,25 @@ def _throttle(routing: Routing, plan: Plan, given: Given) -> None:
         moves = {
             place: (copies.replicas, [each for each in to if each not in copies.replicas])
             for place, to in plan.targets.items()
-            if (copies := routing.partitions[place])
+            if (copies := layout.partitions[place])
         }
-        for place, move in moves_under_way(routing).items():
+        for place, move in find_moves(layout.cluster).items():
             present = [each for each in move.replicas if each not in move.adding]
             moves.setdefault(place, (tuple(present), list(move.adding)))
-        throttle(routing, rate, moves)
+        throttle(layout, rate, moves)
         print(f"The inter-broker throttle limit was set to {rate} B/s")
     if folder_rate >= 0:
-        throttle_directories(routing, folder_rate, [broker for _, broker in plan.directories])
+        throttle_directories(layout, folder_rate, [broker for _, broker in plan.directories])
         print(f"The replica-alter-dir throttle limit was set to {folder_rate} B/s")
 
 
-def _verify(routing: Routing, plan: Plan, preserve: bool) -> None:
-    from moldau.tools.shared.reassignments import moves_under_way
+def _verify(layout: Layout, plan: Plan, preserve: bool) -> None:
+    from moldau.client.admin.reassignments import find_moves
 
-    moves = moves_under_way(routing)
+    moves = find_moves(layout.cluster)
     print("Status of partition reassignment:")
     for place, target in sorted(plan.targets.items()):
-        copies = routing.partitions.get(place)
+        copies = layout.partitions.get(place)
         present = list(copies.replicas) if copies else []
         if place in moves:
             print(f"Reassignment of partition {named(place)} is still in progress.")
@@ -291,15 +292,15 @@ def _verify(routing: Routing, plan: Plan, preserve: bool) -> None:
                 f"There is no active reassignment of partition {named(place)}, but replica set is "
                 f"{_ids(present)} rather than {_ids(target)}."
             )
-    moving = _print_folders(routing, plan)
+    moving = _print_folders(layout, plan)
     print()
     if not moves and not moving and not preserve:
-        _clear(routing, plan)
+        _clear(layout, plan)
 
 
-def _print_folders(routing: Routing, plan: Plan) -> bool:
+def _print_folders(layout: Layout, plan: Plan) -> bool:
     """Say how far moves between folders are; whether any is under way."""
-    now, future = _folders(routing, plan)
+    now, future = _folders(layout, plan)
     moving = False
     for (place, broker), path in sorted(plan.directories.items(), key=lambda each: (each[0][1], each[0][0])):
         replica = f"{named(place)}-{broker}"
@@ -330,29 +331,23 @@ def _print_folders(routing: Routing, plan: Plan) -> bool:
     return moving
 
 
-def _folders(
-    routing: Routing, plan: Plan
-) -> tuple[dict[tuple[Place, int], str], dict[tuple[Place, int], str]]:
+def _folders(layout: Layout, plan: Plan) -> tuple[dict[tuple[Place, int], str], dict[tuple[Place, int], str]]:
     """Where the plan's replicas lie, and where those that are moving will."""
-    from moldau.common.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
-
     now: dict[tuple[Place, int], str] = {}
     future: dict[tuple[Place, int], str] = {}
-    for broker in sorted({broker for _, broker in plan.directories} & set(routing.brokers)):
-        for result in routing.ask(broker, DescribeLogDirsRequest(topics=None), 5).results:
-            for topic in result.topics:
-                for each in topic.partitions:
-                    key = ((topic.name, each.partition_index), broker)
-                    (future if each.is_future_key else now)[key] = result.log_dir
+    concerned = sorted({broker for _, broker in plan.directories} & set(layout.brokers))
+    for key, path, replica in replica_paths(layout.cluster, concerned):
+        (future if replica.is_future else now)[key] = path
     return now, future
 
 
-def _cancel(routing: Routing, plan: Plan, preserve: bool) -> None:
-    from moldau.tools.shared.reassignments import moves_under_way, prefer_directories, submit_moves
+def _cancel(layout: Layout, plan: Plan, preserve: bool) -> None:
+    from moldau.client.admin.log_dirs import prefer_directories
+    from moldau.client.admin.reassignments import find_moves, submit_moves
 
-    active = [place for place in sorted(moves_under_way(routing)) if place in plan.targets]
+    active = [place for place in sorted(find_moves(layout.cluster)) if place in plan.targets]
     if active:
-        refused = submit_moves(routing, dict.fromkeys(active))
+        refused = submit_moves(layout.cluster, dict.fromkeys(active))
         if refused:
             reasons = "\n".join(f"{named(place)}: {why}" for place, why in sorted(refused.items()))
             raise ToolError(
@@ -361,10 +356,10 @@ def _cancel(routing: Routing, plan: Plan, preserve: bool) -> None:
         print(f"Successfully cancelled partition reassignment{_s(active)} for: {_names(active)}")
     else:
         print("None of the specified partition reassignments are active.")
-    now, future = _folders(routing, plan)
+    now, future = _folders(layout, plan)
     back = {key: now[key] for key in plan.directories if key in future and key in now}
     if back:
-        prefer_directories(routing, back)
+        prefer_directories(layout.cluster, back)
         for (place, broker), path in sorted(back.items()):
             print(
                 f"Successfully started moving log directory to {path} for replica {named(place)} "
@@ -375,25 +370,25 @@ def _cancel(routing: Routing, plan: Plan, preserve: bool) -> None:
         if preserve:
             print()
     if not preserve:
-        _clear(routing, plan)
+        _clear(layout, plan)
 
 
-def _clear(routing: Routing, plan: Plan) -> None:
-    from moldau.tools.shared.reassignments import unthrottle, unthrottle_directories
+def _clear(layout: Layout, plan: Plan) -> None:
+    from moldau.client.admin.reassignments import unthrottle, unthrottle_directories
 
-    brokers = sorted(routing.brokers)
+    brokers = sorted(layout.brokers)
     print(f"Clearing broker-level throttles on broker{_s(brokers)} {_ids(brokers)}")
     topics = sorted({name for name, _ in plan.targets})
     print(f"Clearing topic-level throttles on topic{_s(topics)} {','.join(topics)}")
-    existing = {name for name, _ in routing.partitions}
-    unthrottle(routing, [name for name in topics if name in existing])
-    unthrottle_directories(routing)
+    existing = set(layout.topics)
+    unthrottle(layout, [name for name in topics if name in existing])
+    unthrottle_directories(layout)
 
 
-def _list(routing: Routing) -> None:
-    from moldau.tools.shared.reassignments import moves_under_way
+def _list(layout: Layout) -> None:
+    from moldau.client.admin.reassignments import find_moves
 
-    moves = moves_under_way(routing)
+    moves = find_moves(layout.cluster)
     if not moves:
         print("No partition reassignments found.")
         return

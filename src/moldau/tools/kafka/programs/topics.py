@@ -237,7 +237,7 @@ def _existing(cluster: Cluster, given: Given) -> list[str]:
 
 def _describe(cluster: Cluster, given: Given) -> None:
     from moldau.tools.commands.topics.description import Filter, kafka_lines
-    from moldau.tools.kafka.queries.topic_descriptions import load
+    from moldau.tools.commands.topics.description import describe_topics as load
 
     _number(given, "partition-size-limit-per-response")
     wanted = Filter(

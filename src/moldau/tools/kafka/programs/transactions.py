@@ -20,8 +20,8 @@ from moldau.tools.kafka.queries.refusals import error_text
 from moldau.tools.shared.errors import CommandError
 
 if TYPE_CHECKING:
-    from moldau.tools.commands.transactions.description import Description, Producer
-    from moldau.tools.commands.transactions.routing import Routing
+    from moldau.client.admin.layout import Layout
+    from moldau.client.admin.transactions import Description, Producer
 
 MS_A_MINUTE = 60_000
 NONE = "None"
@@ -37,11 +37,10 @@ def main(words: Sequence[str]) -> int:
     settings = read_properties(given.command_config) if given.command_config else {}
     check: Callable[[Any], None] = CHECKS.get(given.command, lambda _: None)
     check(given)
-    with reach(given.bootstrap_server, settings) as cluster:
-        from moldau.tools.kafka.queries.cluster_routing import routing_over
+    from moldau.client.admin.layout import layout
 
-        routing = routing_over(cluster)
-        COMMANDS[given.command](routing, given)
+    with reach(given.bootstrap_server, settings) as cluster:
+        COMMANDS[given.command](layout(cluster), given)
     return 0
 
 
@@ -108,21 +107,21 @@ def _check_find(given: Any) -> None:
         raise ToolError("The --partition argument requires --topic to be provided")
 
 
-def _list(routing: Routing, given: Any) -> None:
-    from moldau.tools.commands.transactions.description import list_transactions
+def _list(layout: Layout, given: Any) -> None:
+    from moldau.client.admin.transactions import list_transactions
 
     duration_ms = -1 if given.duration_filter is None else given.duration_filter
-    found = list_transactions(routing, duration_ms=duration_ms, pattern=given.transactional_id_pattern or "")
+    found = list_transactions(layout, duration_ms=duration_ms, pattern=given.transactional_id_pattern or "")
     rows = [(each.transactional_id, each.coordinator, each.producer_id, each.state) for each in found]
     print_table(("TransactionalId", "Coordinator", "ProducerId", "TransactionState"), rows)
 
 
-def _describe(routing: Routing, given: Any) -> None:
+def _describe(layout: Layout, given: Any) -> None:
+    from moldau.client.admin.transactions import describe_transactions
     from moldau.common.protocol.errors import ErrorCode
-    from moldau.tools.commands.transactions.description import describe_transactions
 
     wanted = given.transactional_id
-    described, refused = describe_transactions(routing, [wanted])
+    described, refused = describe_transactions(layout.cluster, [wanted])
     if refused:
         reason = (
             f"DescribeTransactions request for transactionalId `{wanted}` failed because the ID "
@@ -165,13 +164,14 @@ def _described(each: Description) -> tuple[object, ...]:
     )
 
 
-def _describe_producers(routing: Routing, given: Any) -> None:
-    from moldau.tools.commands.transactions.description import describe_producers
+def _describe_producers(layout: Layout, given: Any) -> None:
+    from moldau.client.admin.transactions import describe_producers
+    from moldau.client.errors import ClientError
 
     place = (given.topic, given.partition)
     try:
-        found = describe_producers(routing, [place], given.broker_id)[place]
-    except CommandError as problem:
+        found = describe_producers(layout, [place], given.broker_id)[place]
+    except (CommandError, ClientError) as problem:
         where = "leader" if given.broker_id is None else f"broker {given.broker_id}"
         raise ToolError(
             f"Failed to describe producers for partition {given.topic}-{given.partition} on "
@@ -199,15 +199,14 @@ def _producer(each: Producer) -> tuple[object, ...]:
     )
 
 
-def _abort(routing: Routing, given: Any) -> None:
-    from moldau.tools.commands.transactions.description import describe_producers
-    from moldau.tools.commands.transactions.ending import write_abort_marker
+def _abort(layout: Layout, given: Any) -> None:
+    from moldau.client.admin.transactions import describe_producers, write_abort_marker
 
     place = (given.topic, given.partition)
     if given.start_offset is None:
         chosen = (given.producer_id, given.producer_epoch, given.coordinator_epoch)
     else:
-        open_here = describe_producers(routing, [place])[place]
+        open_here = describe_producers(layout, [place])[place]
         found = [each for each in open_here if each.start_offset == given.start_offset]
         if not found:
             raise ToolError(
@@ -215,18 +214,18 @@ def _abort(routing: Routing, given: Any) -> None:
                 f"{given.topic}-{given.partition}"
             )
         chosen = (found[0].producer_id, found[0].producer_epoch, found[0].coordinator_epoch)
-    write_abort_marker(routing, place, *chosen)
+    write_abort_marker(layout, place, *chosen)
 
 
-def _find_hanging(routing: Routing, given: Any) -> None:
+def _find_hanging(layout: Layout, given: Any) -> None:
     from moldau.tools.commands.transactions.hanging import choose_places, find_hanging
 
-    if given.broker_id is not None and given.broker_id not in routing.brokers:
+    if given.broker_id is not None and given.broker_id not in layout.brokers:
         raise ToolError(f"Failed to describe brokers: there is no broker {given.broker_id}")
-    places = choose_places(routing, given.topic, given.partition, given.broker_id)
+    places = choose_places(layout, given.topic, given.partition, given.broker_id)
     now_ms = _now_ms()
     longest_ms = given.max_transaction_timeout * MS_A_MINUTE
-    found = find_hanging(routing, places, longest_ms, now_ms, given.broker_id)
+    found = find_hanging(layout, places, longest_ms, now_ms, given.broker_id)
     headings = (
         "Topic",
         "Partition",
@@ -252,10 +251,10 @@ def _find_hanging(routing: Routing, given: Any) -> None:
     print_table(headings, rows)
 
 
-def _terminate(routing: Routing, given: Any) -> None:
-    from moldau.tools.commands.transactions.ending import fence
+def _terminate(layout: Layout, given: Any) -> None:
+    from moldau.tools.commands.transactions.description import end_by_fencing
 
-    fence(routing, given.transactional_id, MS_A_MINUTE)
+    end_by_fencing(layout.cluster, given.transactional_id, MS_A_MINUTE)
 
 
 def _now_ms() -> int:
