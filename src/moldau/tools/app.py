@@ -27,6 +27,7 @@ COMMANDS: dict[str, str] = {
     "consume": "moldau.tools.commands.records.consume",
     "registry": "moldau.tools.commands.registry.command",
     "schemas": "moldau.tools.commands.schemas.command",
+    "connect": "moldau.tools.commands.connect.command",
     "groups": "moldau.tools.commands.groups.command",
     "users": "moldau.tools.commands.users.command",
     "quotas": "moldau.tools.commands.quotas.command",

@@ -68,6 +68,7 @@ class MemoryHerder:
         self.rows: dict[str, list[OffsetRow]] = {}
         self.asked: list[Any] = []
         self.leader_url: str | None = None
+        self.task_state: State | None = State.FAILED
         self.worker = WorkerHealth("healthy", "Worker has completed startup and is ready to handle requests.")
 
     def server_info(self) -> ServerInfo:
@@ -88,8 +89,12 @@ class MemoryHerder:
 
     async def status(self, name: str) -> ConnectorStatus:
         state = self.targets[name] if self._config(name) else State.RUNNING
-        failed = Status(State.FAILED, "it broke", "local", "1", 1000)
-        return ConnectorStatus(name, "sink", Placed(Status(state), "w:1"), {0: Placed(failed, "w:1")})
+        if self.task_state is None:
+            return ConnectorStatus(name, "sink", Placed(Status(state), "w:1"))
+        task = Status(self.task_state)
+        if self.task_state is State.FAILED:
+            task = Status(State.FAILED, "it broke", "local", "1", 1000)
+        return ConnectorStatus(name, "sink", Placed(Status(state), "w:1"), {0: Placed(task, "w:1")})
 
     async def task_configs(self, name: str) -> Sequence[tuple[TaskId, Mapping[str, str]]]:
         return [(TaskId(name, 0), self._config(name))]
