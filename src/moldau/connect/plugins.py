@@ -223,3 +223,46 @@ PLUGINS += [
     )
     for name in ("HasHeaderKey", "RecordIsTombstone", "TopicNameMatches")
 ]
+
+_CONFLUENT = {
+    "Drop": ("records", ("Key", "Value")),
+    "GzipDecompress": ("records", ("Key", "Value")),
+    "ExtractTopic": ("routing", ("Key", "Value", "Header")),
+}
+"""Confluent's: name, our module, what they are about."""
+PLUGINS += [
+    Plugin(
+        Kind.TRANSFORM,
+        f"{name}${side}",
+        f"moldau.connect.transforms.confluent.{module}:{name}{side}",
+        (f"io.confluent.connect.transforms.{name}${side}",),
+    )
+    for name, (module, every) in _CONFLUENT.items()
+    for side in every
+]
+PLUGINS += [
+    Plugin(
+        Kind.TRANSFORM,
+        f"Filter${side}",
+        f"moldau.connect.transforms.confluent.filter:Filter{side}",
+        (f"io.confluent.connect.transforms.Filter${side}",),
+    )
+    for side in ("Key", "Value")
+]
+PLUGINS += [
+    Plugin(
+        Kind.TRANSFORM,
+        name,
+        f"moldau.connect.transforms.confluent.{module}:{name}",
+        (f"io.confluent.connect.transforms.{name}",),
+    )
+    for name, module in (("MessageTimestampRouter", "routing"), ("TombstoneHandler", "records"))
+]
+PLUGINS += [
+    Plugin(Kind.TRANSFORM, name, f"moldau.connect.transforms.debezium.{module}:{name}", (other,))
+    for name, module, other in (
+        ("ExtractNewRecordState", "new_state", "io.debezium.transforms.ExtractNewRecordState"),
+        ("EventRouter", "outbox", "io.debezium.transforms.outbox.EventRouter"),
+        ("ByLogicalTableRouter", "logical_table", "io.debezium.transforms.ByLogicalTableRouter"),
+    )
+]

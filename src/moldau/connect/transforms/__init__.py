@@ -7,6 +7,8 @@
     set_schema_metadata.py  timestamp_converter.py  value_to_key.py  headers.py  routers.py  filter.py
                     Kafka's
     predicates.py   Kafka's
+    confluent/      Drop, Filter, ExtractTopic, MessageTimestampRouter, TombstoneHandler, GzipDecompress
+    debezium/       ExtractNewRecordState, EventRouter, ByLogicalTableRouter
     own.py          a function of one's own
     field_path.py   names of nested fields (KIP-821)    java_dates.py  patterns of SimpleDateFormat
 

@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from moldau.connect.batch import Batch
 from moldau.connect.building import concat, joined, kind_of
-from moldau.connect.errors import BadRecord, BadRecords, Retriable
+from moldau.connect.errors import BadRecord, BadRecords, ConnectError, Retriable
 from moldau.connect.transform import Predicate, Transform
 
 STAGE = "TRANSFORMATION"
@@ -85,7 +85,15 @@ def _chosen(stage: Stage, batch: Batch, failures: list[Failure]) -> Sequence[Bat
     """Those for which the predicate holds, transformed, and the others."""
     if stage.predicate is None:
         return _through(stage, batch, failures)
-    flags = [bool(each) is not stage.negate for each in stage.predicate.test(batch)]
+    try:
+        flags = [bool(each) is not stage.negate for each in stage.predicate.test(batch)]
+    except Exception as error:
+        if len(batch) > 1:
+            return [
+                each for row in range(len(batch)) for each in _chosen(stage, batch.slice(row, 1), failures)
+            ]
+        failures.append(Failure(_row(batch, 0), stage, error))
+        return []
     if all(flags):
         return _through(stage, batch, failures)
     if not any(flags):
@@ -152,12 +160,17 @@ def _row(batch: Batch, index: int) -> int:
 
 def _with_rows(made: Sequence[Batch], batch: Batch) -> Sequence[Batch]:
     """Batches that a function built anew do not know their rows: as many records as there were are the same
-    ones, others are all said to come from the first."""
+    ones, others are all said to come from the first (of a source; a sink's must be known). ConnectError."""
     if all(each.rows is not None and len(each.rows) == len(each) for each in made):
         return made
     if batch.rows is None:
         return made
     same = sum(map(len, made)) == len(batch)
+    if not same and batch.offsets is not None:
+        raise ConnectError(
+            f"a transform made {sum(map(len, made))} records of {len(batch)} and does not say which: it has "
+            "to keep Batch.rows and Batch.offsets (Batch.take does)"
+        )
     found: list[Batch] = []
     at = 0
     for each in made:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 from moldau.common.core.java_patterns import compile_java
 from moldau.common.core.patterns import Match, PatternError
@@ -16,14 +16,21 @@ from moldau.connect.transform import Transform
 from moldau.connect.transforms.java_dates import JavaDates
 from moldau.connect.transforms.predicates import pattern_error
 
+TargetT = TypeVar("TargetT")
+
 
 def by_topic(batch: Batch, topics: Sequence[str]) -> Sequence[Batch]:
     """The batch in runs of records of one topic, each with its topic."""
-    made: list[Batch] = []
+    return [replace(run, topic=topic) for run, topic in in_runs(batch, topics)]
+
+
+def in_runs(batch: Batch, targets: Sequence[TargetT]) -> list[tuple[Batch, TargetT]]:
+    """The batch cut where the records' targets change."""
+    made: list[tuple[Batch, TargetT]] = []
     first = 0
-    for row in range(1, len(topics) + 1):
-        if row == len(topics) or topics[row] != topics[first]:
-            made.append(replace(batch.slice(first, row - first), topic=topics[first]))
+    for row in range(1, len(targets) + 1):
+        if row == len(targets) or targets[row] != targets[first]:
+            made.append((batch.slice(first, row - first), targets[first]))
             first = row
     return made
 

@@ -9,6 +9,8 @@ import pytest
 from moldau.common.core.clock import ManualClock
 from moldau.connect import BadRecord, Batch, ConnectError, Retriable, batch_of, rows
 from moldau.connect.transform import Predicate
+from moldau.connect.transforms import chain
+from moldau.connect.transforms.own import FunctionTransform
 from moldau.services.connect.runtime.connector_instance import dealt
 from moldau.services.connect.runtime.hiding import Hiding
 from moldau.services.connect.runtime.metrics import TaskMetrics
@@ -21,7 +23,7 @@ from moldau.services.connect.runtime.problems import (
 )
 from moldau.services.connect.runtime.restarts import Restarts
 from moldau.services.connect.runtime.rows import ERROR_ROWS, RESTART_ROWS, settings_of
-from moldau.services.connect.runtime.steps import Step, Steps
+from moldau.services.connect.runtime.steps import Steps
 from moldau.services.connect.runtime.topics import topic_creation
 
 
@@ -125,8 +127,13 @@ def no_vowels(batch: Batch) -> list[Batch]:
     return [batch]
 
 
+def stage(function, predicate=None, negate=False):
+    return chain.Stage("x", FunctionTransform(function), "x", predicate, negate)
+
+
 def test_a_chain_keeps_order_and_finds_the_rows_that_fail():
-    steps = Steps([Step(upper, upper, Long()), Step(no_vowels, no_vowels)])
+    stages = [stage(upper, Long()), stage(no_vowels)]
+    steps = Steps(chain.Chain(stages))
     made, problems = steps.apply(batch_of("t", ["a", "bb", "boom", "E", "cc", "d"]))
     assert [row.value for batch in made for row in rows(batch)] == ["a", "BB", "CC", "d"]
     assert [row for batch in made for row in batch.rows.to_pylist()] == [0, 1, 4, 5]
@@ -134,7 +141,7 @@ def test_a_chain_keeps_order_and_finds_the_rows_that_fail():
 
 
 def test_a_negated_predicate_and_records_that_are_left_out():
-    steps = Steps([Step(lambda batch: [], "drop", Long(), negate=True)])
+    steps = Steps(chain.Chain([stage(lambda batch: [], Long(), negate=True)]))
     made, problems = steps.apply(batch_of("t", ["a", "bb", "c"]))
     assert [row.value for batch in made for row in rows(batch)] == ["bb"]
     assert not problems
