@@ -79,6 +79,20 @@ PLUGINS: list[Plugin] = [
         "connect-http",
     ),
     Plugin(
+        Kind.SOURCE,
+        "JdbcSource",
+        "moldau.connect.connectors.jdbc.source:JdbcSource",
+        ("io.confluent.connect.jdbc.JdbcSourceConnector", "io.aiven.connect.jdbc.JdbcSourceConnector"),
+        "connect-jdbc",
+    ),
+    Plugin(
+        Kind.SOURCE,
+        "PostgresSource",
+        "moldau.connect.connectors.cdc.postgres.source:PostgresSource",
+        ("io.debezium.connector.postgresql.PostgresConnector",),
+        "connect-postgres",
+    ),
+    Plugin(
         Kind.SINK,
         "HttpSink",
         "moldau.connect.connectors.http.sink:HttpSink",

@@ -1,0 +1,459 @@
+"""Captured changes of a real PostgreSQL, as a worker would read and commit them."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from decimal import Decimal
+from typing import Any
+
+import psycopg
+import pytest
+from sink_batches import settings_of
+
+from moldau.connect import Read, SourceContext, rows
+from moldau.connect.connectors.cdc.postgres.source import PostgresSource
+from moldau.connect.errors import ConnectError, Retriable
+
+
+def wait(seconds: float) -> bool:
+    time.sleep(seconds)
+    return False
+
+
+def drop_slot(sql: Sql, url: str, name: str) -> None:
+    """As an administrator; its reader has just gone."""
+    deadline = time.monotonic() + 60
+    while True:
+        try:
+            sql(url, f"SELECT pg_drop_replication_slot('{name}')")
+            return
+        except psycopg.errors.ObjectInUse:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+
+
+SERVER = {"server": "shop"}
+Sql = Callable[[str, str], list[Any]]
+
+
+class Reader:
+    """A worker's part: reads, keeps the offset that is committed, and what came with it."""
+
+    def __init__(self, url: str, **given: Any) -> None:
+        from urllib.parse import parse_qsl, urlsplit
+
+        parts = urlsplit(url)
+        settings = {
+            "database.hostname": dict(parse_qsl(parts.query))["host"],
+            "database.user": "moldau",
+            "database.dbname": parts.path[1:],
+            "topic.prefix": "shop",
+            "slot.name": parts.path[1:],
+            "poll.interval.ms": 50,
+            "status.update.interval.ms": 50,
+            **{name.replace("_", "."): value for name, value in given.items()},
+        }
+        self.settings = settings_of(PostgresSource, settings)
+        self.offset: Any = None
+        self.records: list[tuple[str, Any, Any]] = []
+        self.reads: list[Read] = []
+        self.stopping = False
+        self._start()
+
+    def _start(self) -> None:
+        self.source = PostgresSource()
+        context = SourceContext("c", 0, lambda: self.stopping, wait, lambda: None)
+        self.source.start(self.settings, context)
+        self.reading: Any = self.source.read(SERVER, self.offset)
+
+    def restart(self) -> None:
+        """As after a crash: from the committed offset on, everything else is forgotten."""
+        self.close()
+        self._start()
+
+    def close(self) -> None:
+        self.reading.close()
+        self.source.stop()
+
+    def next(self, commit: bool = True) -> Read | None:
+        read: Read | None = next(self.reading)
+        if read is not None and commit:
+            self.reads.append(read)
+            self.offset = json.loads(json.dumps(read.offset))
+            self.source.committed(SERVER, self.offset)
+            for batch in read.batches:
+                self.records += [(batch.topic, row.key, row.value) for row in rows(batch)]
+        return read
+
+    def until(self, count: int, seconds: float = 60) -> list[tuple[str, Any, Any]]:
+        """Read until there are so many records, and show them."""
+        deadline = time.monotonic() + seconds
+        while len(self.records) < count:
+            assert time.monotonic() < deadline, f"{len(self.records)} records of {count}"
+            self.next()
+        return self.records
+
+    def settled(self) -> None:
+        """Read until the snapshot is over and nothing comes."""
+        while self.next() is not None:
+            pass
+
+
+@pytest.fixture
+def reader() -> Iterator[Callable[..., Reader]]:
+    made: list[Reader] = []
+
+    def start(url: str, **given: Any) -> Reader:
+        made.append(Reader(url, **given))
+        return made[-1]
+
+    yield start
+    for each in made:
+        each.close()
+
+
+def short(records: list[tuple[str, Any, Any]]) -> list[Any]:
+    """(op, id before, id after), a tombstone as its key."""
+    made = []
+    for _, key, value in records:
+        if value is None:
+            made.append(key["id"])
+            continue
+        before, after = value["before"], value["after"]
+        made.append((value["op"], before and before["id"], after and after["id"]))
+    return made
+
+
+@pytest.fixture
+def shop(postgres: str, sql: Sql) -> str:
+    sql(postgres, "CREATE TABLE orders (id INT PRIMARY KEY, name TEXT, price NUMERIC(9, 2) NOT NULL)")
+    return postgres
+
+
+def test_a_snapshot_then_changes(shop: str, sql: Sql, reader: Any) -> None:
+    sql(shop, "INSERT INTO orders VALUES (1, 'a', 1.5), (2, NULL, 2)")
+    one = reader(shop)
+    records = one.until(2)
+    assert short(records) == [("r", None, 1), ("r", None, 2)]
+    topic, key, value = records[0]
+    assert (topic, key) == ("shop.public.orders", {"id": 1})
+    assert value["after"] == {"id": 1, "name": "a", "price": Decimal("1.50")}
+    assert [each[2]["source"]["snapshot"] for each in records] == ["first", "last"]
+    one.settled()
+    sql(shop, "INSERT INTO orders VALUES (3, 'c', 3)")
+    sql(shop, "UPDATE orders SET name = 'x' WHERE id = 1")
+    sql(shop, "DELETE FROM orders WHERE id = 2")
+    sql(shop, "UPDATE orders SET id = 9 WHERE id = 3")
+    records = one.until(9)[2:]
+    assert short(records) == [
+        ("c", None, 3),
+        ("u", None, 1),
+        ("d", 2, None),
+        2,
+        ("d", 3, None),
+        3,
+        ("c", None, 9),
+    ]
+    source = records[0][2]["source"]
+    assert (source["connector"], source["name"], source["schema"], source["table"]) == (
+        "postgresql", "shop", "public", "orders")  # fmt: skip
+    assert source["snapshot"] == "false"
+    assert source["lsn"] > 0
+    batch = one.reads[0].batches[0]
+    assert batch.value.schema is not None
+    assert batch.value.schema.name == "shop.public.orders.Envelope"
+    assert batch.key.schema is not None
+    assert batch.key.schema.name == "shop.public.orders.Key"
+
+
+def test_nothing_is_lost_or_doubled_between_snapshot_and_changes(shop: str, sql: Sql, reader: Any) -> None:
+    sql(shop, "INSERT INTO orders SELECT n, 'a', n FROM generate_series(1, 100) n")
+    one = reader(shop, snapshot_fetch_size=10)
+    one.next()  # the snapshot has begun
+    sql(shop, "INSERT INTO orders VALUES (101, 'late', 0)")
+    sql(shop, "UPDATE orders SET name = 'b' WHERE id = 100")
+    found = short(one.until(102))
+    assert found == [*(("r", None, number) for number in range(1, 101)), ("c", None, 101), ("u", None, 100)]
+
+
+def test_a_transaction_that_was_cut_goes_on(shop: str, sql: Sql, reader: Any) -> None:
+    one = reader(shop, max_batch_size=7)
+    one.settled()
+    sql(shop, "INSERT INTO orders SELECT n, 'a', n FROM generate_series(1, 40) n")
+    sql(shop, "INSERT INTO orders VALUES (41, 'next', 0)")
+    deadline = time.monotonic() + 60
+    while len(one.records) < 41:
+        assert time.monotonic() < deadline
+        if one.next() is not None:
+            one.restart()
+    assert short(one.records) == [("c", None, number) for number in range(1, 42)]
+
+
+def test_what_is_not_committed_comes_again(shop: str, sql: Sql, reader: Any) -> None:
+    one = reader(shop)
+    one.settled()
+    sql(shop, "INSERT INTO orders VALUES (1, 'a', 0)")
+    deadline = time.monotonic() + 60
+    while one.next(commit=False) is None:
+        assert time.monotonic() < deadline
+    for _ in range(5):  # reports to the server in between
+        one.next(commit=False)
+    one.restart()
+    assert short(one.until(1)) == [("c", None, 1)]
+
+
+def test_a_snapshot_that_was_broken_off_begins_again(shop: str, sql: Sql, reader: Any) -> None:
+    sql(shop, "INSERT INTO orders SELECT n, 'a', n FROM generate_series(1, 30) n")
+    one = reader(shop, snapshot_fetch_size=10)
+    one.next()
+    sql(shop, "DELETE FROM orders WHERE id = 30")
+    one.records.clear()
+    one.restart()
+    assert short(one.until(29)) == [("r", None, number) for number in range(1, 30)]
+
+
+def test_a_slot_that_was_dropped(shop: str, sql: Sql, reader: Any) -> None:
+    one = reader(shop)
+    one.settled()
+    one.close()
+    drop_slot(sql, shop, one.settings["slot.name"])
+    one.restart()
+    with pytest.raises(
+        ConnectError, match=r"replication slot .* is gone, and with it the changes since .*offsets"
+    ):
+        one.next()
+    sql(shop, "INSERT INTO orders VALUES (1, 'a', 0)")
+    one.settings["snapshot.mode"] = "when_needed"
+    one.restart()
+    assert short(one.until(1)) == [("r", None, 1)]
+
+
+def test_a_slot_that_was_made_anew(shop: str, sql: Sql, reader: Any) -> None:
+    one = reader(shop)
+    one.settled()
+    one.close()
+    name = one.settings["slot.name"]
+    drop_slot(sql, shop, name)
+    sql(shop, "INSERT INTO orders VALUES (1, 'a', 0)")
+    sql(shop, f"SELECT pg_create_logical_replication_slot('{name}', 'pgoutput')")
+    one.restart()
+    with pytest.raises(ConnectError, match="it was made anew, or somebody else read from it"):
+        one.next()
+
+
+def test_columns_that_come_and_go(shop: str, sql: Sql, reader: Any) -> None:
+    one = reader(shop)
+    one.settled()
+    sql(shop, "INSERT INTO orders VALUES (1, 'a', 0)")
+    sql(shop, "ALTER TABLE orders ADD COLUMN note TEXT")
+    sql(shop, "INSERT INTO orders VALUES (2, 'b', 0, 'n')")
+    sql(shop, "ALTER TABLE orders DROP COLUMN name")
+    sql(shop, "INSERT INTO orders VALUES (3, 0, 'm')")
+    after = [value["after"] for _, _, value in one.until(3)]
+    assert [sorted(each) for each in after] == [
+        ["id", "name", "price"],
+        ["id", "name", "note", "price"],
+        ["id", "note", "price"],
+    ]
+
+
+def test_identity_full_and_values_that_are_not_logged(shop: str, sql: Sql, reader: Any) -> None:
+    sql(shop, "ALTER TABLE orders ALTER COLUMN name SET STORAGE EXTERNAL")
+    one = reader(shop)
+    one.settled()
+    sql(shop, "INSERT INTO orders VALUES (1, repeat('x', 10000), 0)")
+    sql(shop, "UPDATE orders SET price = 1")
+    sql(shop, "ALTER TABLE orders REPLICA IDENTITY FULL")
+    sql(shop, "UPDATE orders SET price = 2")
+    sql(shop, "DELETE FROM orders")
+    values = [value for _, _, value in one.until(5)]
+    assert values[1]["after"]["name"] == "__debezium_unavailable_value"
+    assert values[1]["before"] is None
+    assert values[2]["after"]["name"] == values[2]["before"]["name"] == "x" * 10000
+    assert values[2]["before"]["price"] == 1
+    assert values[3]["before"]["price"] == 2
+
+
+def test_tables_and_columns_are_chosen(shop: str, sql: Sql, reader: Any) -> None:
+    sql(shop, "CREATE TABLE secret (id INT PRIMARY KEY); INSERT INTO secret VALUES (1)")
+    sql(shop, "INSERT INTO orders VALUES (1, 'a', 0)")
+    one = reader(
+        shop,
+        table_include_list=["public.ord.*"],
+        column_exclude_list=[".*\\.name"],
+        message_key_columns=["public.orders:price"],
+        publication_autocreate_mode="filtered",
+    )
+    (topic, key, value), *_ = one.until(1)
+    assert (topic, key) == ("shop.public.orders", {"price": Decimal("0.00")})
+    assert value["after"] == {"id": 1, "price": Decimal("0.00")}
+    assert sql(shop, "SELECT tablename FROM pg_publication_tables") == [("orders",)]
+
+
+def test_a_quiet_table_lets_the_server_forget(shop: str, sql: Sql, reader: Any) -> None:
+    one = reader(shop, publication_autocreate_mode="filtered")
+    sql(shop, "CREATE TABLE other (id INT)")
+    one.settings["table.include.list"] = ["public.orders"]
+    one.restart()
+    one.settled()
+    sql(shop, "INSERT INTO other SELECT generate_series(1, 1000)")
+    ((end,),) = sql(shop, "SELECT pg_current_wal_lsn()")
+    deadline = time.monotonic() + 60
+    name = one.settings["slot.name"]
+    query = f"SELECT confirmed_flush_lsn >= '{end}' FROM pg_replication_slots WHERE slot_name = '{name}'"
+    while sql(shop, query) != [(True,)]:
+        assert time.monotonic() < deadline
+        one.next()
+    assert one.records == []
+
+
+def test_heartbeats_and_transactions(shop: str, sql: Sql, reader: Any) -> None:
+    sql(shop, "CREATE TABLE beat (id INT PRIMARY KEY, n INT); INSERT INTO beat VALUES (1, 0)")
+    one = reader(
+        shop,
+        table_include_list=["public.orders"],
+        heartbeat_interval_ms=10,
+        heartbeat_action_query="UPDATE beat SET n = n + 1",
+        provide_transaction_metadata=True,
+    )
+    sql(shop, "SELECT 1")
+    deadline = time.monotonic() + 60
+    while not any(topic == "__debezium-heartbeat.shop" for topic, _, _ in one.records):
+        assert time.monotonic() < deadline
+        one.next()
+    assert sql(shop, "SELECT n > 0 FROM beat") == [(True,)]
+    sql(shop, "INSERT INTO orders VALUES (1, 'a', 0), (2, 'b', 0)")
+    while sum(value.get("status") == "END" and value["event_count"] == 2 for _, _, value in one.records) < 1:
+        assert time.monotonic() < deadline
+        one.next()
+    changes = [value for topic, _, value in one.records if topic == "shop.public.orders"]
+    assert [each["transaction"]["total_order"] for each in changes] == [1, 2]
+    ends = [value for _, key, value in one.records if value.get("status") == "END" and value["event_count"]]
+    assert ends[0]["data_collections"] == [{"data_collection": "public.orders", "event_count": 2}]
+    assert ends[0]["id"] == changes[0]["transaction"]["id"]
+
+
+def test_an_incremental_snapshot_while_changes_flow(shop: str, sql: Sql, reader: Any) -> None:
+    sql(shop, "CREATE TABLE signals (id VARCHAR(64) PRIMARY KEY, type VARCHAR(32), data TEXT)")
+    sql(shop, "INSERT INTO orders SELECT n, 'old', n FROM generate_series(1, 50) n")
+    one = reader(
+        shop,
+        snapshot_mode="no_data",
+        signal_data_collection="public.signals",
+        table_include_list=["public.orders"],
+        incremental_snapshot_chunk_size=7,
+    )
+    one.settled()
+    order = json.dumps({"data-collections": ["public.orders"], "type": "incremental"})
+    sql(shop, f"INSERT INTO signals VALUES ('1', 'execute-snapshot', '{order}')")
+    deadline, changed = time.monotonic() + 60, 0
+    state: dict[int, Any] = {}
+    seen = 0
+    while len(state) < 60 or changed < 30:
+        assert time.monotonic() < deadline, (len(state), changed)
+        one.next()
+        if changed < 30:
+            changed += 1
+            sql(shop, f"UPDATE orders SET name = 'new{changed}' WHERE id = {changed}")
+            if changed % 3 == 0:
+                sql(shop, f"INSERT INTO orders VALUES ({100 + changed}, 'more', 0)")
+            if changed % 10 == 0:
+                one.restart()
+        for _, key, value in one.records[seen:]:
+            state[key["id"]] = value["after"]["name"]
+        seen = len(one.records)
+    one.settled()
+    for _, key, value in one.records[seen:]:
+        state[key["id"]] = value["after"]["name"]
+    assert state == dict(sql(shop, "SELECT id, name FROM orders"))
+    reads = [value["source"]["snapshot"] for _, _, value in one.records if value["op"] == "r"]
+    assert set(reads) == {"incremental"}
+
+
+def test_types(postgres: str, sql: Sql, reader: Any) -> None:
+    """The same in the snapshot and in the log."""
+    sql(postgres, "CREATE TYPE mood AS ENUM ('sad', 'ok'); CREATE DOMAIN small AS INT CHECK (VALUE < 100)")
+    sql(
+        postgres,
+        "CREATE TABLE orders (id BIGINT PRIMARY KEY, s SMALLINT, f REAL, b BOOLEAN, raw BYTEA, free NUMERIC, "
+        "day DATE, clock TIME, at TIMESTAMP, at3 TIMESTAMP(3), zoned TIMESTAMPTZ, span INTERVAL, u UUID, "
+        "doc "
+        "JSONB, "
+        "m mood, d small, bits BIT(12), tags TEXT[], many INT[])",
+    )
+    row = (
+        "(%d, 2, 0.5, true, '\\x00ff', -12.345, '1969-12-31', '10:11:12.5', '2024-02-29 00:00:00.000001', "
+        "'2024-02-29 00:00:00.123', '2024-02-29 02:00:00.5+02', '1 day 2 hours', "
+        "'00000000-0000-0000-0000-000000000001', '{\"a\": 1}', 'ok', 7, B'000000000011', "
+        "'{a,NULL,\"b\\\",\\\\c\"}', '{{1,2},{3,4}}'::int[][])"
+    )
+    sql(
+        postgres,
+        f"INSERT INTO orders (id) VALUES (0); INSERT INTO orders VALUES {row % 1}".replace(
+            "{{1,2},{3,4}}", "{1,2}"
+        ),
+    )
+    one = reader(postgres)
+    one.until(2)
+    sql(postgres, f"INSERT INTO orders VALUES {row % 2}".replace("{{1,2},{3,4}}", "{1,2}"))
+    values = [value["after"] for _, _, value in one.until(3)]
+    assert all(value is None for name, value in values[0].items() if name != "id")
+    day = 19782 * 86_400_000_000
+    wanted = {
+        "s": 2,
+        "f": 0.5,
+        "b": True,
+        "raw": b"\x00\xff",
+        "free": {"scale": 3, "value": (-12345).to_bytes(2, "big", signed=True)},
+        "day": -1,
+        "clock": 36_672_500_000,
+        "at": day + 1,
+        "at3": day // 1000 + 123,
+        "zoned": "2024-02-29T00:00:00.5Z",
+        "span": 26 * 3_600_000_000,
+        "u": "00000000-0000-0000-0000-000000000001",
+        "doc": '{"a": 1}',
+        "m": "ok",
+        "d": 7,
+        "bits": b"\x03\x00",
+        "tags": ["a", None, 'b",\\c'],
+        "many": [1, 2],
+    }
+    for value in values[1:]:
+        value.pop("id")
+        assert value == wanted
+
+
+def test_a_crash_of_the_server_in_between(postgres_server: Any, shop: str, sql: Sql, reader: Any) -> None:
+    from conftest import connected
+
+    one = reader(shop)
+    one.settled()
+    sql(shop, "INSERT INTO orders VALUES (1, 'a', 0)")
+    one.until(1)
+    postgres_server.stop()
+    with pytest.raises(Retriable):
+        one.next()
+    one.restart()
+    with pytest.raises(Retriable):
+        one.next()
+    postgres_server.start()
+    with connected(shop) as again:
+        again.execute("INSERT INTO orders VALUES (2, 'b', 0)")
+    one.restart()
+    assert short(one.until(2)) == [("c", None, 1), ("c", None, 2)]
+
+
+def test_settings_that_contradict_one_another(postgres: str, reader: Any) -> None:
+    one = reader(postgres)
+
+    def wrong(**given: Any) -> list[str]:
+        return list(one.source.check({**one.settings, **{k.replace("_", "."): v for k, v in given.items()}}))
+
+    assert wrong() == []
+    assert wrong(slot_name="No") == ["slot.name"]
+    assert wrong(table_include_list=["a"], table_exclude_list=["b"]) == ["table.exclude.list"]
+    assert wrong(skipped_operations=["x"]) == ["skipped.operations"]
+    assert wrong(database_hostname="/nowhere") == ["database.hostname"]
