@@ -167,6 +167,11 @@ class Worker:
         return self._runtime
 
     @property
+    def membership(self) -> Membership:
+        """Its place in its group."""
+        return self._membership
+
+    @property
     def configs(self) -> ConfigsState:
         """The configuration as it was read last."""
         return self._stores.configs()

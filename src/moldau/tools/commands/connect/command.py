@@ -1,4 +1,4 @@
-"""`moldau connect`: list, create, validate, status, restart, pause, resume, stop, delete, offsets,
+"""`moldau connect`: run, list, create, validate, status, restart, pause, resume, stop, delete, offsets,
 plugins."""
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ import typer
 from moldau.tools.commands.connect.files import connector_of
 from moldau.tools.commands.connect.offsets import parse_offsets
 from moldau.tools.commands.connect.requests import DEFAULT_CONNECT, Connect, ConnectSettings, ConnectUrl
+from moldau.tools.commands.connect.run import HELP as RUN_HELP
+from moldau.tools.commands.connect.run import run
 from moldau.tools.commands.connect.watching import wait_for
 from moldau.tools.shared.errors import CommandError, UsageError
 from moldau.tools.shared.options import Json, parse_assignments, teach
@@ -18,7 +20,7 @@ from moldau.tools.shared.output import note, print_json, print_table
 
 app = typer.Typer(
     no_args_is_help=True,
-    help="Connectors of a Connect cluster (ours, or Kafka's), over its REST interface.",
+    help="Run Connect workers; connectors of a Connect cluster (ours, or Kafka's), over its REST interface.",
     epilog="Try: moldau connect plugins   then: moldau connect create orders --file orders.json",
 )
 
@@ -67,6 +69,9 @@ Examples:
 def register(root: typer.Typer) -> None:
     """Add the command to the application."""
     root.add_typer(app, name="connect")
+
+
+app.command("run", help=teach(RUN_HELP))(run)
 
 
 @app.command("list")
