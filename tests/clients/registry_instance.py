@@ -67,7 +67,7 @@ def register_for_ever(instance: RegistryService, name: str, output: threading.Lo
 def main() -> None:
     bootstrap, topic, group, port, name = sys.argv[1:]
     instance = service(bootstrap, topic, group, int(port))
-    instance.start()
+    instance.instance.start()
     output = threading.Lock()
     threads = [
         threading.Thread(target=register_for_ever, args=(instance, f"{name}-{index}", output), daemon=True)

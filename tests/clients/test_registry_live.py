@@ -60,14 +60,14 @@ def start(bootstrap: str, topic: str, group: str) -> Iterator[Start]:
             session_timeout_ms=6_000,
         )
         services.append(service)
-        service.start()
+        service.instance.start()
         if wait:
-            wait_until(lambda: service.is_ready)
+            wait_until(lambda: service.instance.is_ready)
         return service
 
     yield begin
     for service in services:
-        service.close()
+        service.instance.close()
 
 
 def write(services: list[RegistryService], call: Callable[[RegistryService], Any]) -> Any:
@@ -83,19 +83,19 @@ def write(services: list[RegistryService], call: Callable[[RegistryService], Any
 
 def test_instances_elect_one_that_writes_and_all_read(start: Start) -> None:
     services = [start(port) for port in (8103, 8102, 8101)]
-    wait_until(lambda: len({service.primary_url for service in services}) == 1)
-    wait_until(lambda: sum(service.is_primary for service in services) == 1)
+    wait_until(lambda: len({service.instance.primary_url for service in services}) == 1)
+    wait_until(lambda: sum(service.instance.is_primary for service in services) == 1)
     write(services, lambda one: one.set_config("s", {"compatibility": "NONE"}))
     for number in range(6):
         answer = write([services[number % 3], *services], lambda one, n=number: one.register("s", schema(n)))
         assert (answer["version"], answer["id"]) == (number + 1, number + 1)
         for service in services:
-            service.catch_up()
+            service.instance.catch_up()
             assert service.version("s", "latest")["id"] == answer["id"]
-    other = next(service for service in services if not service.is_primary)
+    other = next(service for service in services if not service.instance.is_primary)
     with pytest.raises(NotPrimary) as refused:
         other.set_config("s", {"compatibility": "NONE"})
-    assert refused.value.url == next(each.identity.url for each in services if each.is_primary)
+    assert refused.value.url == next(each.identity.url for each in services if each.instance.is_primary)
     # What is registered already needs no primary.
     assert other.register("s", schema(0))["id"] == 1
 
@@ -103,9 +103,9 @@ def test_instances_elect_one_that_writes_and_all_read(start: Start) -> None:
 def test_an_instance_that_misses_something_catches_up(start: Start) -> None:
     services = [start(8101), start(8102)]
     write(services, lambda one: one.register("first", schema("first")))
-    wait_until(lambda: sum(service.is_primary for service in services) == 1)
-    primary, other = sorted(services, key=lambda service: not service.is_primary)
-    assert primary.catch_up_after_miss() is False
+    wait_until(lambda: sum(service.instance.is_primary for service in services) == 1)
+    primary, other = sorted(services, key=lambda service: not service.instance.is_primary)
+    assert primary.instance.catch_up_after_miss() is False
     with ThreadPoolExecutor(8) as pool:
         for number in range(8):
             schema_id = primary.register("s" + str(number), {"schema": f'"{_PRIMITIVES[number]}"'})["id"]
@@ -121,15 +121,15 @@ def _by_id_after_miss(service: RegistryService, schema_id: int) -> Any:
     try:
         return service.schema_by_id(schema_id)
     except RegistryProblem:
-        assert service.catch_up_after_miss()
+        assert service.instance.catch_up_after_miss()
         return service.schema_by_id(schema_id)
 
 
 def test_another_instance_takes_over_and_ids_go_on(start: Start) -> None:
     first, second = start(8101), start(8102)
     one = write([first, second], lambda service: service.register("a", schema(1)))
-    primary, other = (first, second) if first.is_primary else (second, first)
-    primary.close()
+    primary, other = (first, second) if first.instance.is_primary else (second, first)
+    primary.instance.close()
     two = wait_until(lambda: _register(other, "b", schema(2)))
     assert (one["id"], two["id"]) == (1, 2)
     assert other.register("c", schema(1))["id"] == 1
@@ -176,7 +176,7 @@ def test_an_aborted_registration_is_not_there_and_its_id_is_not_given(start: Sta
     stranger.produce(service.settings.kafkastore_topic, json.dumps(value).encode(), key)
     stranger.flush(30)
     stranger.abort_transaction(30)
-    service.catch_up()
+    service.instance.catch_up()
     assert service.subjects() == ["a"]
     assert service.register("c", schema(2))["id"] == 10
 
@@ -199,7 +199,7 @@ def test_records_of_other_registries_are_read(start: Start, bootstrap: str) -> N
     for key, value in records:
         producer.produce(topic, value, key)
     producer.flush(30)
-    service.catch_up()
+    service.instance.catch_up()
     assert service.version("k", "1")["id"] == 5
     assert service.config() == {"compatibilityLevel": "FULL"}
     assert service.register("m", schema(1))["id"] == 6
@@ -227,7 +227,7 @@ def test_a_read_only_instance_joins_no_election(start: Start) -> None:
     writer.register("a", schema(1))
     reader = start(8102, read_only=True)
     assert reader.version("a", "1")["id"] == 1
-    assert reader.primary_url is None
+    assert reader.instance.primary_url is None
     with pytest.raises(RegistryProblem, match="read-only"):
         reader.register("b", schema(2))
 

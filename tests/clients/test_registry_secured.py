@@ -77,23 +77,23 @@ def service(secured: tuple[Broker, Security], user: str, *, read_only: bool = Fa
 def test_the_rights_that_the_page_names_are_enough(secured: tuple[Broker, Security]) -> None:
     refused = service(secured, "alice")
     with pytest.raises(RegistryProblem) as caught:
-        refused.start()
+        refused.instance.start()
     assert caught.value.error_code == Code.STORE
-    refused.close()
+    refused.instance.close()
     grant(secured, "alice", WRITER)
     grant(secured, "bob", READER)
     writer = service(secured, "alice")
     reader = service(secured, "bob", read_only=True)
     try:
-        writer.start()
+        writer.instance.start()
         answer = writer.register("a", {"schema": '"string"'})
         assert answer["id"] == 1
-        reader.start()
+        reader.instance.start()
         deadline = time.monotonic() + WAIT_SECONDS
         while not reader.subjects():
             assert time.monotonic() < deadline
-            reader.catch_up()
+            reader.instance.catch_up()
         assert reader.version("a", "1")["schema"] == '"string"'
     finally:
-        writer.close()
-        reader.close()
+        writer.instance.close()
+        reader.instance.close()

@@ -168,6 +168,7 @@ class Node:
             self.static, ground.host.network, ground.host.timers, self._make_monitoring, self._show_parts
         )
         addresses = self._keep(await bind_addresses(ground, self._port))
+        self._port.begin_soon()
         load_all()
         cluster = self._keep(await open_cluster(ground, addresses))
         self._enter("RECOVERY")

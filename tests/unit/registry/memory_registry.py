@@ -53,7 +53,7 @@ class MemoryRegistry(RegistryService):
     def __init__(self, texts: dict[str, str] | None = None) -> None:
         super().__init__(parse_registry_settings(texts or {}).settings, {}, Identity("localhost", 8081))
         self._memory = MemoryInstance(self.state)
-        self._instance = self._memory  # type: ignore[assignment]
+        self.instance = self._memory  # type: ignore[assignment]
 
     @property
     def is_repeatable(self) -> bool:

@@ -21,6 +21,7 @@ class Told:
     def __init__(self, *events: Any) -> None:
         self.events = list(events)
         self.caught_up = 0
+        self.instance = self
 
     def catch_up(self) -> None:
         self.caught_up += 1

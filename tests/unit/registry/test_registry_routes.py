@@ -27,6 +27,7 @@ class Recorder(RegistryService):
         self.calls: list[tuple[Any, ...]] = []
         self.failure: Exception | None = None
         self.is_behind = False
+        self.instance = self  # type: ignore[assignment]
 
     def check_registration(self, subject: str, request: Any, *, normalize: bool = False) -> None:
         """Only `register` counts."""

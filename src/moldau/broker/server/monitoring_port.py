@@ -57,7 +57,7 @@ class MonitoringPort:
         """Once it has begun."""
 
     def bind(self) -> None:
-        """Bind the port, and schedule `begin`. AddressError: it cannot be bound."""
+        """Bind the port. AddressError: it cannot be bound."""
         if not self._told:
             return
         host, _, port = self._told.rpartition(":")
@@ -75,7 +75,11 @@ class MonitoringPort:
             self._port = self._network.listen(host, 0, _BACKLOG)
             log.warning("port %s is taken: health and metrics are on a free port this time", port)
         self.address = f"{shown(host)}:{self._port.port}"
-        self._timer = self._timers.call_later(_BEGIN_DELAY_MS, self.begin)
+
+    def begin_soon(self) -> None:
+        """Schedule `begin`: the addresses are bound, and what secures the port is known."""
+        if self._port is not None:
+            self._timer = self._timers.call_later(_BEGIN_DELAY_MS, self.begin)
 
     def begin(self) -> None:
         """Start monitoring and serve; nothing if that has begun, or there is no port."""

@@ -65,12 +65,16 @@ def _translate(failure: Exception) -> HttpProblem | None:
 
 
 def _health(service: RegistryService) -> Health:
-    detail = {"primary": service.is_primary, "primary_url": service.primary_url}
-    return Health(service.is_ready, detail)
+    detail = {"primary": service.instance.is_primary, "primary_url": service.instance.primary_url}
+    return Health(service.instance.is_ready, detail)
 
 
 def _metrics(service: RegistryService) -> Iterable[Sample]:
+    here = service.instance
     yield Sample(
-        "moldau_registry_ready", "Whether reads and writes are answered.", "gauge", int(service.is_ready)
+        "moldau_registry_ready",
+        "Whether reads and writes are answered.",
+        "gauge",
+        int(here.is_ready),
     )
-    yield Sample("moldau_registry_primary", "Whether this instance writes.", "gauge", int(service.is_primary))
+    yield Sample("moldau_registry_primary", "Whether this instance writes.", "gauge", int(here.is_primary))

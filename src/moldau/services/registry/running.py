@@ -63,7 +63,7 @@ async def serve_registry(parsed: ParsedSettings, *, is_read_only: bool = False) 
     identity = identity_of(settings, server.addresses)
     service = RegistryService(settings, parsed.client, identity, read_only=is_read_only)
     try:
-        await in_own_thread(service.start)
+        await in_own_thread(service.instance.start)
         found = registry_application(
             service, settings, forward=forward, gate=gate, rights=rights, is_read_only=is_read_only
         )
@@ -77,7 +77,7 @@ async def serve_registry(parsed: ParsedSettings, *, is_read_only: bool = False) 
             found.close()
     finally:
         server.release()
-        await in_own_thread(service.close)
+        await in_own_thread(service.instance.close)
 
 
 def identity_of(settings: RegistrySettings, addresses: tuple[str, ...]) -> Identity:

@@ -9,7 +9,8 @@ parsed: a dict, of which unknown fields are ignored.
 
 Methods that may take long (parsing, comparing, writing to Kafka) say so: they belong on a worker thread. A
 write on an instance that is not the primary raises NotPrimary with the primary's address; the HTTP layer
-forwards the request as it came (forwarding.py), then calls `catch_up`, so that its next read sees the write.
+forwards the request as it came (forwarding.py), then calls `instance.catch_up`, so that its next read sees
+the write.
 """
 
 from __future__ import annotations
@@ -67,7 +68,7 @@ class RegistryService:
         self.identity = identity
         self.state = State()
         self._core = Core(self.state, Parser(self.state, settings.schema_cache_size), settings)
-        self._instance = Instance(
+        self.instance = Instance(
             settings,
             client,
             identity,
@@ -75,41 +76,7 @@ class RegistryService:
             read_only=read_only,
             session_timeout_ms=session_timeout_ms,
         )
-
-    # Life
-
-    def start(self) -> None:
-        """Create or check the topic, replay it, join the election. Takes long; RegistryProblem."""
-        self._instance.start()
-
-    def close(self) -> None:
-        """Leave the election and close all connections. Takes up to a few seconds."""
-        self._instance.close()
-
-    @property
-    def is_ready(self) -> bool:
-        """Whether the topic is replayed (and is still read), and the first election is over."""
-        return self._instance.is_ready
-
-    @property
-    def is_primary(self) -> bool:
-        """Whether this instance writes."""
-        return self._instance.is_primary
-
-    @property
-    def primary_url(self) -> str | None:
-        """Where the primary is (http://host:port); None while there is none."""
-        return self._instance.primary_url
-
-    def catch_up(self) -> None:
-        """Wait until all that is in the topic now has been read. Takes long; RegistryProblem."""
-        self._instance.catch_up()
-
-    def catch_up_after_miss(self) -> bool:
-        """Whether it is worth looking again for what was not found: another instance may have written it a
-        moment ago. Takes long.
-        """
-        return self._instance.catch_up_after_miss()
+        """Its part in the topic and in the election: start and close it there."""
 
     def _subject(self, subject: str) -> str:
         return resolve_alias(self._core, normal_name(subject))
@@ -127,7 +94,7 @@ class RegistryService:
             "scope": {
                 "path": [],
                 "clusters": {
-                    "kafka-cluster": self._instance.cluster_id,
+                    "kafka-cluster": self.instance.cluster_id,
                     "schema-registry-cluster": self.settings.schema_registry_group_id,
                 },
             },
@@ -335,7 +302,7 @@ class RegistryService:
         self, subject: str, request: Mapping[str, Json], *, normalize: bool = False
     ) -> None:
         """What `register` parses and compares, on the primary; the caches have it then. RegistryProblem."""
-        if not self.is_primary:
+        if not self.instance.is_primary:
             return
         core, subject = self._core, check_subject(self._subject(subject))
         there = registering.registered_already(core, subject, request, normalize=normalize, wanted="")
@@ -361,12 +328,12 @@ class RegistryService:
                     core, subject, request, id_for, normalize=normalize, wanted=format
                 )
 
-        if self.is_primary:
+        if self.instance.is_primary:
             # Refused here, or parsed and compared for the writer's thread, which finds it in the cache.
             decide(lambda context, body: 0)
 
-        answer: dict[str, Json] = self._instance.write(
-            lambda: decide(self._instance.id_for),
+        answer: dict[str, Json] = self.instance.write(
+            lambda: decide(self.instance.id_for),
             registering.depends_on(subject, request),
             repeatable=registering.is_repeatable(request),
         )
@@ -383,17 +350,17 @@ class RegistryService:
                 raw = tagging.tagging_request(core, subject, version, request)
                 return registering.decide_registration(core, subject, raw, id_for, normalize=False, wanted="")
 
-        if self.is_primary:
+        if self.instance.is_primary:
             decide(lambda context, body: 0)
-        answer: dict[str, Json] = self._instance.write(
-            lambda: decide(self._instance.id_for), frozenset((subject,)), repeatable=False
+        answer: dict[str, Json] = self.instance.write(
+            lambda: decide(self.instance.id_for), frozenset((subject,)), repeatable=False
         )
         return answer
 
     def delete_version(self, subject: str, version: str, *, permanent: bool = False) -> int:
         """DELETE /subjects/{s}/versions/{v}: the version deleted."""
         core, subject = self._core, self._subject(subject)
-        answer: int = self._instance.write(
+        answer: int = self.instance.write(
             lambda: deleting.decide_version_deletion(core, subject, version, permanent=permanent),
             None,
             repeatable=False,
@@ -403,7 +370,7 @@ class RegistryService:
     def delete_subject(self, subject: str, *, permanent: bool = False) -> list[int]:
         """DELETE /subjects/{s}: the versions deleted."""
         core, subject = self._core, self._subject(subject)
-        answer: list[int] = self._instance.write(
+        answer: list[int] = self.instance.write(
             lambda: deleting.decide_subject_deletion(core, subject, permanent=permanent),
             None,
             repeatable=False,
@@ -413,7 +380,7 @@ class RegistryService:
     def set_config(self, subject: str | None, request: Mapping[str, Json]) -> dict[str, Json]:
         """PUT /config[/{s}]: fields that are absent stay, those that are null are removed."""
         core, place = self._core, self._place(subject)
-        answer: dict[str, Json] = self._instance.write(
+        answer: dict[str, Json] = self.instance.write(
             lambda: configuring.decide_config(core, place, request), None
         )
         return answer
@@ -421,7 +388,7 @@ class RegistryService:
     def delete_config(self, subject: str | None) -> dict[str, Json]:
         """DELETE /config[/{s}]: what was set."""
         core, place = self._core, self._place(subject)
-        answer: dict[str, Json] = self._instance.write(
+        answer: dict[str, Json] = self.instance.write(
             lambda: configuring.decide_config_deletion(core, place), None, repeatable=False
         )
         return answer
@@ -431,7 +398,7 @@ class RegistryService:
     ) -> dict[str, Json]:
         """PUT /mode[/{s}]."""
         core, place = self._core, self._place(subject)
-        answer: dict[str, Json] = self._instance.write(
+        answer: dict[str, Json] = self.instance.write(
             lambda: configuring.decide_mode(core, place, request, force=force), None
         )
         return answer
@@ -439,7 +406,7 @@ class RegistryService:
     def delete_mode(self, subject: str | None, *, recursive: bool = False) -> dict[str, Json]:
         """DELETE /mode[/{s}]: what was set; `recursive` (a context) also those of its subjects."""
         core, place = self._core, self._place(subject)
-        answer: dict[str, Json] = self._instance.write(
+        answer: dict[str, Json] = self.instance.write(
             lambda: configuring.decide_mode_deletion(core, place, recursive=recursive), None, repeatable=False
         )
         return answer
@@ -447,7 +414,7 @@ class RegistryService:
     def delete_context(self, context: str) -> None:
         """DELETE /contexts/{c}: CONTEXT_NOT_EMPTY while it has subjects."""
         core = self._core
-        self._instance.write(lambda: deleting.decide_context_deletion(core, context), None, repeatable=False)
+        self.instance.write(lambda: deleting.decide_context_deletion(core, context), None, repeatable=False)
 
     def _places(
         self, schema_id: int, subject: str | None, deleted: bool, offset: int, limit: int

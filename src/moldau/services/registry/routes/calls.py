@@ -91,7 +91,7 @@ class Calls:
         try:
             return await self._in_turn(lambda: call(*args, **kwargs))
         except RegistryProblem as problem:
-            if problem.status != _NOT_FOUND or not await self.read(self.service.catch_up_after_miss):
+            if problem.status != _NOT_FOUND or not await self.read(self.service.instance.catch_up_after_miss):
                 raise
         return await self._in_turn(lambda: call(*args, **kwargs))
 
@@ -133,7 +133,7 @@ class Calls:
         try:
             return await self.read(call, *args, **kwargs)
         except RegistryProblem as problem:
-            if problem.status != _NOT_FOUND or not await self.read(self.service.catch_up_after_miss):
+            if problem.status != _NOT_FOUND or not await self.read(self.service.instance.catch_up_after_miss):
                 raise
         return await self.read(call, *args, **kwargs)
 
@@ -162,7 +162,7 @@ class Calls:
             await asyncio.sleep(_ELECTION_PAUSE_SECONDS)
         if response.status_code < 300:
             try:
-                await loop.run_in_executor(self.readers, self.service.catch_up)
+                await loop.run_in_executor(self.readers, self.service.instance.catch_up)
             except RegistryProblem as problem:
                 # It is written: an error would have clients write it again.
                 log.warning("a write that was forwarded is not read here yet: %s", problem)
