@@ -354,3 +354,19 @@ def test_rights() -> None:
     assert served.ask("DELETE", "/connectors/ab").status_code == 403
     assert served.ask("GET", "/admin/loggers").status_code == 403
     assert sorted(served.herder.configs) == ["ab", "ac", "b"]
+
+
+def test_groups_of_topics_that_a_source_creates(served: Served) -> None:
+    given = {"connector.class": SOURCE, "name": "c", "url": "x"}
+    assert not [
+        name for name in validate(served, "LittleSource", **given) if name.startswith("topic.creation.d")
+    ]
+    values = validate(
+        served,
+        "LittleSource",
+        **given,
+        **{"topic.creation.groups": "logs", "topic.creation.logs.partitions": "0"},
+    )
+    assert "no default value" in str(values["topic.creation.default.partitions"]["errors"])
+    assert "no default value" in str(values["topic.creation.logs.include"]["errors"])
+    assert "at least 1" in str(values["topic.creation.logs.partitions"]["errors"])

@@ -85,7 +85,14 @@ class TaskSetup:
     def consumer(self, **required: Any) -> Consumer:
         """The consumer of a sink's task. ConnectError: a setting is wrong."""
         given = self._layers("consumer.", "consumer.override.")
-        own = {**_CONSUMER, "client.id": f"connector-consumer-{self.client_id}", "group.id": self.group}
+        own = {
+            **_CONSUMER,
+            "client.id": f"connector-consumer-{self.client_id}",
+            "group.id": self.group,
+            # As long as the worker's own session: a dead worker's partitions wait no longer than its tasks.
+            "session.timeout.ms": self.worker.get("session.timeout.ms", "10000"),
+            "heartbeat.interval.ms": self.worker.get("heartbeat.interval.ms", "3000"),
+        }
         settings = {**client_settings(given, own), "enable.auto.commit": False, **_named(required)}
         made: Consumer = _created(Consumer, settings, "consumer")
         return made

@@ -5,6 +5,8 @@ What a task reads of them itself is in the runtime's rows; here are those that m
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from moldau.connect.settings import REQUIRED, Importance, Setting, SettingType, Width
 
 COMMON, TRANSFORMS, PREDICATES = "Common", "Transforms", "Predicates"
@@ -169,3 +171,47 @@ SOURCE_GROUPS = Setting(
     Width.LONG,
     check=_different,
 )
+
+DEFAULT_GROUP = "default"
+_CREATION = "topic.creation."
+
+
+def _count(value: int) -> str | None:
+    return None if value == -1 or value >= 1 else "Value must be at least 1, or -1 for the brokers' default"
+
+
+def creation_rows(group: str) -> tuple[Setting, ...]:
+    """What says how topics of a group are created (KIP-158); names stand behind `topic.creation.GROUP.`."""
+    counts = (
+        Setting(
+            "replication.factor",
+            SettingType.SHORT,
+            "The replicas of topics created in this group.",
+            REQUIRED,
+            Importance.LOW,
+            check=_count,
+        ),
+        Setting(
+            "partitions",
+            SettingType.INT,
+            "The partitions of topics created in this group.",
+            REQUIRED,
+            Importance.LOW,
+            check=_count,
+        ),
+    )
+    if group == DEFAULT_GROUP:
+        return counts
+    include = Setting("include", _LIST, "Patterns of the topics of this group.", REQUIRED, Importance.LOW)
+    exclude = Setting("exclude", _LIST, "Patterns of topics that are not.", [], Importance.LOW)
+    return (include, exclude, *counts)
+
+
+def creation_groups(config: Mapping[str, str]) -> list[str]:
+    """The groups of a source's configuration; `default` is one as soon as any of these settings is given."""
+    named = [part.strip() for part in config.get("topic.creation.groups", "").split(",") if part.strip()]
+    is_used = bool(named) or any(name.startswith(_CREATION) for name in config)
+    return [
+        *dict.fromkeys(each for each in named if each != DEFAULT_GROUP),
+        *([DEFAULT_GROUP] if is_used else []),
+    ]

@@ -27,7 +27,13 @@ from moldau.connect.sink import Sink
 from moldau.connect.source import Source
 from moldau.connect.typed_settings import typed_value
 from moldau.services.connect.runtime.rows import ERROR_ROWS, RESTART_ROWS, SINK_ROWS, SOURCE_ROWS
-from moldau.services.connect.validation.common_rows import COMMON_ROWS, SOURCE_GROUPS
+from moldau.services.connect.validation.common_rows import (
+    COMMON_ROWS,
+    SOURCE_GROUPS,
+    TOPIC_CREATION,
+    creation_groups,
+    creation_rows,
+)
 from moldau.services.connect.validation.infos import HIDDEN, Infos, Value, text_of
 from moldau.services.connect.validation.overrides import OverridePolicy
 from moldau.services.connect.validation.together import contradictions
@@ -65,6 +71,9 @@ def validate(given: Given, policy: OverridePolicy) -> Infos:
     is_sink = issubclass(kind, Sink)
     for row in (*(SINK_ROWS if is_sink else (*SOURCE_ROWS, SOURCE_GROUPS)), *ERROR_ROWS, *RESTART_ROWS):
         _add(infos, given, [row])
+    if not is_sink:
+        for group in creation_groups(given.resolved):
+            _add(infos, given, creation_rows(group), f"topic.creation.{group}.", f"{TOPIC_CREATION}: {group}")
     _add_steps(infos, given)
     for what, side in CONVERTERS:
         _add_converter(infos, given, what, side)
