@@ -219,7 +219,7 @@ def test_people_see_a_ledger_and_no_lag(broker: Broker, ready: str) -> None:
     with Cluster(broker.bootstrap_servers) as cluster:
         read_entry(cluster, group)  # waits for the end of the transaction
     connection = Connection(broker.bootstrap_servers)
-    (row,) = offset_rows(connection, *describe_groups(connection, [group]))
+    (row,) = offset_rows(connection.cluster(), *describe_groups(connection, [group]))
     assert (row["note"], row["lag"]) == ("ledger of an exactly-once sink: micro-batch 41", None)
     with pytest.raises(CommandError, match="write a micro-batch twice"):
         reset_offsets._plan(connection, group, Bound("end"), None, None)

@@ -8,7 +8,7 @@ cleanup.policy=compact, which keeps the latest row of every key. An existing top
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from moldau.streams.errors import StreamsError
 
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from moldau.streams.flow import Output
 
 TIMEOUT_SECONDS = 15.0
-TOPIC_RESOURCE = 2
 
 
 class Cluster:
@@ -41,11 +40,12 @@ class Cluster:
         self.cluster_id, self.partitions = self._look()
 
     def _look(self) -> tuple[str, dict[str, int]]:
+        from moldau.client.admin.topics import describe_cluster
         from moldau.client.errors import ClientError, ClusterTimeout
 
         try:
             partitions = self._client.topics()
-            return self._metadata().cluster_id or "", partitions
+            return describe_cluster(self._client).cluster_id, partitions
         except ClusterTimeout as failure:
             raise StreamsError(
                 f"no broker answers at {self._servers} ({failure.__cause__ or failure}): start one with "
@@ -53,12 +53,6 @@ class Cluster:
             ) from None
         except ClientError as failure:
             raise StreamsError(str(failure)) from None
-
-    def _metadata(self) -> Any:
-        from moldau.common.protocol.messages.metadata import MetadataRequest
-
-        request = MetadataRequest(topics=[], allow_auto_topic_creation=False)
-        return self._client.persist("look at the cluster", lambda: self._client.any_broker().ask(request))
 
     def close(self) -> None:
         """Close the connections."""
@@ -86,7 +80,9 @@ class Cluster:
         from moldau.client.errors import ClientError
 
         count = output.partitions or max((self.partitions.get(name, 1) for name in inputs), default=1)
-        config = {**({"cleanup.policy": "compact"} if output.is_table else {}), **output.config}
+        config = {name: str(value) for name, value in output.config.items()}
+        if output.is_table:
+            config = {"cleanup.policy": "compact", **config}
         try:
             is_new = self._client.persist(
                 f"make topic {output.topic}", lambda: self._create(output.topic, count, config)
@@ -99,49 +95,33 @@ class Cluster:
         self.partitions[output.topic] = count
 
     def _create(self, topic: str, partitions: int, config: Mapping[str, str]) -> bool:
-        """Ask the controller for a topic; False if it was created meanwhile."""
-        from moldau.client.errors import RequestRefused, check
+        """Create a topic; False if it was created meanwhile. Retriable."""
+        from moldau.client.admin.problem import KafkaProblem
+        from moldau.client.admin.topics import create_topic
+        from moldau.client.errors import Retriable
         from moldau.common.protocol.errors import ErrorCode
-        from moldau.common.protocol.messages.create_topics import (
-            CreatableTopic,
-            CreatableTopicConfig,
-            CreateTopicsRequest,
-        )
 
-        wanted = CreatableTopic(
-            name=topic,
-            num_partitions=partitions,
-            replication_factor=-1,
-            configs=[CreatableTopicConfig(name=name, value=str(value)) for name, value in config.items()],
-        )
-        request = CreateTopicsRequest(topics=[wanted], timeout_ms=int(TIMEOUT_SECONDS * 1000))
-        controller = self._client.broker(self._metadata().controller_id)
-        (answer,) = controller.ask(request).topics
-        if answer.error_code == ErrorCode.TOPIC_ALREADY_EXISTS:
-            return False
         try:
-            check(answer.error_code, f"make topic {topic}")
-        except RequestRefused as refused:
-            raise RequestRefused(answer.error_message or str(refused), refused.error_code) from None
+            create_topic(self._client, topic, partitions=partitions, configs=config)
+        except KafkaProblem as problem:
+            if problem.error_code == ErrorCode.TOPIC_ALREADY_EXISTS:
+                return False
+            if problem.retriable:
+                raise Retriable(problem.words, problem.error_code) from None
+            raise
         return True
 
 
 def topic_setting(cluster: Client, topic: str, name: str) -> str | None:
     """A topic's setting; None if the cluster does not report it."""
-    from moldau.client.errors import ClientError, Retriable
-    from moldau.common.protocol.messages.describe_configs import (
-        DescribeConfigsRequest,
-        DescribeConfigsResource,
-    )
+    from moldau.client.admin.configs import TOPIC, describe_configs
+    from moldau.client.errors import ClientError
 
-    asked = DescribeConfigsResource(
-        resource_type=TOPIC_RESOURCE, resource_name=topic, configuration_keys=[name]
-    )
     try:
-        (answer,) = cluster.any_broker().ask(DescribeConfigsRequest(resources=[asked])).results
-    except (ClientError, Retriable, OSError):
+        found = describe_configs(cluster, TOPIC, [topic], synonyms=False, keys=[name])[topic]
+    except (ClientError, OSError):
         return None
-    return next((each.value for each in answer.configs if each.name == name), None)
+    return next((each.value for each in found if each.name == name), None)
 
 
 def topics_read(owner: Owner) -> set[str]:

@@ -8,7 +8,7 @@ computes it.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from moldau.client.admin.problem import KafkaProblem, check
@@ -24,6 +24,7 @@ from moldau.common.protocol.messages.consumer_group_describe import (
     DescribedGroup,
 )
 from moldau.common.protocol.messages.consumer_protocol_assignment import ConsumerProtocolAssignment
+from moldau.common.protocol.messages.delete_groups import DeleteGroupsRequest
 from moldau.common.protocol.messages.describe_groups import DescribeGroupsRequest
 from moldau.common.protocol.messages.list_groups import ListGroupsRequest
 from moldau.common.protocol.messages.offset_delete import (
@@ -191,9 +192,13 @@ def describe_group(cluster: Cluster, group_id: str) -> Group:
 
 
 def describe_all_groups(cluster: Cluster) -> list[Group]:
-    """All consumer groups, many in a request; one that ends meanwhile, or may not be seen, is left out."""
+    """All consumer groups; one that ends meanwhile, or may not be seen, is left out."""
+    return [each for each in describe_groups(cluster, list_groups(cluster)) if each.is_consumers]
+
+
+def describe_groups(cluster: Cluster, listed: Sequence[Listed]) -> list[Group]:
+    """These groups by id, many in a request; one that ends meanwhile, or may not be seen, is left out."""
     found: list[Group | None] = []
-    listed = list_groups(cluster)
     brokers = _brokers(cluster)
     for coordinator_id, is_new in sorted({(each.coordinator_id, each.is_new) for each in listed}):
         names = [
@@ -212,9 +217,7 @@ def describe_all_groups(cluster: Cluster) -> list[Group]:
                     continue
                 check(each.error_code, each.error_message)
                 found.append(_group(each, brokers.get(coordinator_id, Broker(coordinator_id, "", -1, None))))
-    return sorted(
-        (each for each in found if each is not None and each.is_consumers), key=lambda each: each.group_id
-    )
+    return sorted((each for each in found if each is not None), key=lambda each: each.group_id)
 
 
 def _brokers(cluster: Cluster) -> dict[int, Broker]:
@@ -337,6 +340,20 @@ def committed_offsets(cluster: Cluster, group_id: str) -> dict[Place, Committed]
         if not each.error_code and each.committed_offset >= 0
     }
     return {place: found[place] for place in sorted(found)}
+
+
+def delete_groups(cluster: Cluster, group_ids: Iterable[str]) -> dict[str, int]:
+    """Delete groups that have no members; the error code of each."""
+    outcome: dict[str, int] = {}
+    for group_id in group_ids:
+        answer = ask_coordinator(
+            cluster,
+            group_id,
+            DeleteGroupsRequest(groups_names=[group_id]),
+            lambda got: [each.error_code for each in got.results],
+        )
+        outcome |= {each.group_id: each.error_code for each in answer.results}
+    return outcome
 
 
 def delete_committed_offsets(cluster: Cluster, group_id: str, places: Iterable[Place]) -> dict[Place, int]:

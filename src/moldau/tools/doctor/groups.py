@@ -5,15 +5,13 @@ from __future__ import annotations
 import uuid
 from typing import TYPE_CHECKING
 
-from confluent_kafka import KafkaException
-
+from moldau.client.admin.groups import Group, find_group
+from moldau.client.errors import ClientError
 from moldau.tools.commands.groups.description import describe_groups, list_groups, offset_rows
 from moldau.tools.doctor.findings import Report
-from moldau.tools.shared.admin import wait
-from moldau.tools.shared.errors import CommandError, explain_kafka_failure
+from moldau.tools.shared.errors import CommandError, error_name, explain_kafka_failure
 
 if TYPE_CHECKING:
-    from moldau.tools.commands.groups.description import GroupDescription
     from moldau.tools.shared.connection import Connection
 
 GROUPS_MAX = 50
@@ -24,12 +22,9 @@ def check_coordinator(report: Report, connection: Connection, group: str | None)
     """Find a group's coordinator: FindCoordinator, then a request to it. Returns whether it answered."""
     name = group or f"moldau-doctor-{uuid.uuid4().hex[:12]}"
     try:
-        futures = connection.admin().describe_consumer_groups(
-            [name], request_timeout=connection.timeout_seconds
-        )
-        described = wait(futures[name], connection)
-    except KafkaException as failure:
-        code = failure.args[0].name()
+        described = find_group(connection.cluster(), name)
+    except (ClientError, OSError) as failure:
+        code = error_name(failure)
         if code == "GROUP_AUTHORIZATION_FAILED":
             if group is None:
                 report.skip(
@@ -42,18 +37,18 @@ def check_coordinator(report: Report, connection: Connection, group: str | None)
                 f"moldau acls add --principal USER --operation describe --group {name}, by an administrator",
             )
             return False
-        if code != "GROUP_ID_NOT_FOUND":
-            report.fail(
-                "coordinator",
-                f"the coordinator of group {name} does not answer: {explain_kafka_failure(failure)}",
-                "groups need __consumer_offsets: `moldau topics describe __consumer_offsets` shows whether "
-                "its partitions have leaders; with too few brokers see offsets.topic.replication.factor",
-            )
-            return False
+        report.fail(
+            "coordinator",
+            f"the coordinator of group {name} does not answer: {explain_kafka_failure(failure)}",
+            "groups need __consumer_offsets: `moldau topics describe __consumer_offsets` shows whether "
+            "its partitions have leaders; with too few brokers see offsets.topic.replication.factor",
+        )
+        return False
+    if described is None:
         report.ok("coordinator", "answers (the group does not exist yet)" if group else "groups can be made")
         return True
     node = described.coordinator
-    where = f"broker {node.id} at {node.host}:{node.port}" if node is not None else "unknown"
+    where = f"broker {node.broker_id} at {node.host}:{node.port}"
     report.ok("coordinator", f"of group {name}: {where}" if group else f"groups can be made ({where})")
     return True
 
@@ -61,7 +56,7 @@ def check_coordinator(report: Report, connection: Connection, group: str | None)
 def check_lag(report: Report, connection: Connection, group: str | None) -> None:
     """Sum each group's lag: one that lags and has no member is the finding."""
     try:
-        names = [group] if group else [each.name for each in list_groups(connection)]
+        names = [group] if group else [each.group_id for each in list_groups(connection.cluster())]
         if group is None and len(names) > GROUPS_MAX:
             report.skip("lag", f"there are {len(names)} groups: name one with --group")
             return
@@ -70,21 +65,21 @@ def check_lag(report: Report, connection: Connection, group: str | None) -> None
             return
         for described in describe_groups(connection, names):
             _tell_lag(report, connection, described)
-    except (KafkaException, CommandError) as failure:
+    except (ClientError, OSError, CommandError) as failure:
         message = explain_kafka_failure(failure) or str(failure)
         report.fail("lag", message, "list the groups with `moldau groups list`")
 
 
-def _tell_lag(report: Report, connection: Connection, group: GroupDescription) -> None:
-    rows = offset_rows(connection, group)
+def _tell_lag(report: Report, connection: Connection, group: Group) -> None:
+    rows = offset_rows(connection.cluster(), group)
     lags = [row["lag"] for row in rows if row["lag"] is not None]
     lag = sum(lags)
-    facts = f"group {group.name} ({group.state.lower()}, {len(group.members)} members): lag {lag:,}"
+    facts = f"group {group.group_id} ({group.state.lower()}, {len(group.members)} members): lag {lag:,}"
     if lag and not group.members:
         report.warn(
             "lag", f"{facts}, and nobody reads", "start its consumers, or delete the group if it is done with"
         )
-    elif group.state in ("PreparingRebalancing", "CompletingRebalancing"):
+    elif group.state in ("PreparingRebalance", "CompletingRebalance"):
         report.warn(
             "lag",
             facts,
@@ -102,6 +97,6 @@ def _tell_lag(report: Report, connection: Connection, group: GroupDescription) -
                 "its members subscribe to other topics",
             )
         else:
-            report.ok("lag", f"{facts}; `moldau groups describe {group.name}` shows it by partition")
+            report.ok("lag", f"{facts}; `moldau groups describe {group.group_id}` shows it by partition")
     else:
         report.ok("lag", facts)

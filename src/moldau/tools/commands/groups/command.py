@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from moldau.tools.shared import completion
-from moldau.tools.shared.errors import CommandError
+from moldau.tools.shared.errors import CommandError, explain_kafka_failure
 from moldau.tools.shared.options import (
     DEFAULT_BOOTSTRAP,
     DEFAULT_TIMEOUT_SECONDS,
@@ -64,8 +64,8 @@ def list_(
     from moldau.tools.shared.connection import Connection
 
     rows = [
-        {"group": each.name, "state": each.state, "type": each.kind}
-        for each in list_groups(Connection(bootstrap, client_settings, timeout), states, types)
+        {"group": each.group_id, "state": each.state, "type": each.type.capitalize()}
+        for each in list_groups(Connection(bootstrap, client_settings, timeout).cluster(), states, types)
     ]
     if as_json:
         print_json(rows)
@@ -87,13 +87,13 @@ def describe(
 
     connection = Connection(bootstrap, client_settings, timeout)
     described = describe_groups(connection, groups)
-    rows = [row for each in described for row in offset_rows(connection, each)]
+    rows = [row for each in described for row in offset_rows(connection.cluster(), each)]
     if as_json:
         print_json(rows)
         return
     for each in described:
         if not each.members:
-            note(f"Consumer group '{each.name}' has no active members.")
+            note(f"Consumer group '{each.group_id}' has no active members.")
     columns = {
         "group": "GROUP",
         "topic": "TOPIC",
@@ -125,16 +125,16 @@ def members(
 
     rows: list[dict[str, Any]] = [
         {
-            "group": each.name,
+            "group": each.group_id,
             "consumer_id": member.member_id,
             "instance_id": member.instance_id,
             "host": member.host,
             "client_id": member.client_id,
-            "partitions": len(member.partitions),
-            "assignment": [f"{topic}-{index}" for topic, index in sorted(member.partitions)],
+            "partitions": len(member.assignment),
+            "assignment": [f"{topic}-{index}" for topic, index in member.assignment],
         }
         for each in describe_groups(Connection(bootstrap, client_settings, timeout), groups)
-        for member in each.members
+        for member in sorted(each.members)
     ]
     if as_json:
         print_json(rows)
@@ -162,8 +162,8 @@ def state(
 
     rows = [
         {
-            "group": each.name,
-            "coordinator": each.coordinator,
+            "group": each.group_id,
+            "coordinator": f"{each.coordinator.host}:{each.coordinator.port} ({each.coordinator.broker_id})",
             "assignor": each.assignor,
             "state": each.state,
             "members": len(each.members),
@@ -200,17 +200,24 @@ def delete(
     timeout: Timeout = DEFAULT_TIMEOUT_SECONDS,
 ) -> None:
     """Delete groups and their committed offsets. The groups must have no members."""
+    from moldau.client.admin.groups import delete_groups
+    from moldau.client.admin.problem import KafkaProblem
     from moldau.tools.commands.groups.description import list_groups
-    from moldau.tools.shared.admin import select_names, wait_for_each
+    from moldau.tools.shared.admin import select_names
     from moldau.tools.shared.connection import Connection
 
     connection = Connection(bootstrap, client_settings, timeout)
-    existing = [each.name for each in list_groups(connection)]
+    existing = [each.group_id for each in list_groups(connection.cluster())]
     names = select_names(groups, existing, what="group", regex=regex, connection=connection)
     if regex and not yes:
         typer.confirm(f"delete {', '.join(names)}?", abort=True, err=True)
-    futures = connection.admin().delete_consumer_groups(names, request_timeout=timeout)
-    if not wait_for_each(futures, connection, "Deleted group {}."):
+    outcome = delete_groups(connection.cluster(), names)
+    for name, code in outcome.items():
+        if code:
+            note(f"moldau: {name}: {explain_kafka_failure(KafkaProblem(code))}")
+        else:
+            print(f"Deleted group {name}.")
+    if any(outcome.values()):
         raise typer.Exit(1)
 
 

@@ -28,7 +28,8 @@ from moldau.tools.shared.output import note, print_json, print_table
 from moldau.tools.shared.timestamps import parse_duration_ms, parse_moment_ms
 
 if TYPE_CHECKING:
-    from moldau.tools.commands.groups.description import Committed, Place
+    from moldau.client.admin.groups import Committed
+    from moldau.client.admin.layout import Place
     from moldau.tools.shared.connection import Connection
 
 HELP = """Reset the committed offsets of groups. Shows the plan; --execute applies it.
@@ -129,7 +130,7 @@ def reset_offsets(
     if from_file is None and bool(topics) == all_topics:
         raise UsageError("name the partitions: --topic TOPIC, --topic TOPIC:0,1 or --all-topics")
     connection = Connection(bootstrap, client_settings, timeout)
-    names = list(groups or [each.name for each in list_groups(connection)])
+    names = list(groups or [each.group_id for each in list_groups(connection.cluster())])
     _require_inactive(connection, names)
     listed = read_plan(from_file, names) if from_file is not None else None
     rows = [row for name in names for row in _plan(connection, name, target, topics, listed)]
@@ -183,7 +184,7 @@ def choose_target(
 def _require_inactive(connection: Connection, names: Sequence[str]) -> None:
     from moldau.tools.commands.groups.description import list_groups
 
-    states = {each.name: each.state for each in list_groups(connection)}
+    states = {each.group_id: each.state for each in list_groups(connection.cluster())}
     for name in names:
         # A group that does not exist may be given offsets before it first reads: no entry is fine.
         state = states.get(name, "Dead")
@@ -201,8 +202,8 @@ def _plan(
     topics: list[str] | None,
     listed: dict[str, dict[Place, int]] | None,
 ) -> list[dict[str, Any]]:
+    from moldau.client.offsets import EARLIEST, LATEST
     from moldau.tools.commands.groups.description import expand_topics
-    from moldau.tools.shared.offset_range import resolve
 
     committed = {place: each.offset for place, each in _movable(connection, group).items()}
     if listed is not None:
@@ -211,14 +212,12 @@ def _plan(
         places = sorted(expand_topics(connection, topics)) if topics else sorted(committed)
     if not places:
         return []
-    consumer = connection.consumer()
-    try:
-        timeout = connection.timeout_seconds
-        lows = resolve(consumer, Bound("start"), places, timeout)
-        highs = resolve(consumer, Bound("end"), places, timeout)
-        moments = resolve(consumer, target, places, timeout) if target.kind == "moment" else {}
-    finally:
-        consumer.close()
+    cluster = connection.cluster()
+    lows, highs = (cluster.offsets(dict.fromkeys(places, when)) for when in (EARLIEST, LATEST))
+    moments: dict[Place, int] = {}
+    if target.kind == "moment":  # the end, where no record is as late
+        since = cluster.offsets(dict.fromkeys(places, max(0, target.value)))
+        moments = {place: highs[place] if offset < 0 else offset for place, offset in since.items()}
     rows = []
     for place in places:
         wanted = listed[group][place] if listed is not None else moments.get(place, target.value)
@@ -241,10 +240,10 @@ def _plan(
 
 
 def _movable(connection: Connection, group: str) -> dict[Place, Committed]:
-    from moldau.tools.commands.groups.description import committed_offsets
+    from moldau.client.admin.groups import committed_offsets
 
-    committed = committed_offsets(connection, group)
-    if any(each.ledger for each in committed.values()):
+    committed = committed_offsets(connection.cluster(), group)
+    if any(each.is_ledger for each in committed.values()):
         raise CommandError(
             f"the offsets of group {group!r} are the ledger of an exactly-once sink (numbers of "
             "micro-batches, not positions): resetting them would make it write a micro-batch twice"
@@ -253,19 +252,6 @@ def _movable(connection: Connection, group: str) -> dict[Place, Committed]:
 
 
 def _carry_out(connection: Connection, rows: list[dict[str, Any]]) -> None:
-    from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicPartition
-
-    from moldau.tools.shared.admin import wait
-
     for group in sorted({row["group"] for row in rows}):
-        moved = [
-            TopicPartition(row["topic"], row["partition"], row["new_offset"])
-            for row in rows
-            if row["group"] == group
-        ]
-        futures = connection.admin().alter_consumer_group_offsets(
-            [ConsumerGroupTopicPartitions(group, moved)], request_timeout=connection.timeout_seconds
-        )
-        for at in wait(futures[group], connection).topic_partitions:
-            if at.error is not None:
-                raise KafkaException(at.error)
+        moved = {(row["topic"], row["partition"]): row["new_offset"] for row in rows if row["group"] == group}
+        connection.cluster().commit_offsets(group, moved)

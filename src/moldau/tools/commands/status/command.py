@@ -195,7 +195,7 @@ def load_cluster(connection: Connection) -> Cluster:
                 cluster.offline.append(f"{name}-{index}")
             elif len(partition.isrs) < len(partition.replicas):
                 cluster.under_replicated.append(f"{name}-{index}")
-    cluster.groups = len(list_groups(connection))
+    cluster.groups = len(list_groups(connection.cluster()))
     return cluster
 
 

@@ -9,9 +9,15 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from moldau.client.admin.groups import Group, Listed, delete_committed_offsets, find_group, list_groups
+from moldau.client.admin.groups import (
+    Group,
+    Listed,
+    delete_committed_offsets,
+    delete_groups,
+    find_group,
+    list_groups,
+)
 from moldau.client.admin.problem import KafkaProblem
-from moldau.client.admin.routing import ask_coordinator
 from moldau.common.core.patterns import PatternError, compile_pattern
 from moldau.common.protocol.errors import ErrorCode
 from moldau.tools.kafka.lines.options import Given, Long, Option, Parser, flag
@@ -294,17 +300,7 @@ def _error(code: int) -> str:
 
 
 def _delete(cluster: Cluster, given: Given) -> None:
-    from moldau.common.protocol.messages.delete_groups import DeleteGroupsRequest
-
-    outcome: dict[str, int] = {}
-    for name in _named(cluster, given):
-        answer = ask_coordinator(
-            cluster,
-            name,
-            DeleteGroupsRequest(groups_names=[name]),
-            lambda got: [one.error_code for one in got.results],
-        )
-        outcome |= {each.group_id: each.error_code for each in answer.results}
+    outcome = delete_groups(cluster, _named(cluster, given))
     failed = {name: code for name, code in outcome.items() if code}
     well = ", ".join(f"'{name}'" for name in outcome if name not in failed)
     if not failed:
