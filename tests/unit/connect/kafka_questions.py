@@ -459,6 +459,15 @@ def transform_questions() -> list[Question]:
     return made
 
 
+def settings_questions() -> list[Question]:
+    """Of the settings of all classes."""
+    transforms = {name for name, _ in SPECS}
+    predicates = {f"predicates.{name}" for name in ("HasHeaderKey", "RecordIsTombstone", "TopicNameMatches")}
+    kinds = [JSON_CONVERTER, STRING_CONVERTER, *(f"{CONVERTERS}{name}Converter" for name in BYTES_OF)]
+    kinds += [TRANSFORMS + name for name in sorted(transforms | predicates)]
+    return [{"op": "configdef", "type": kind} for kind in kinds]
+
+
 def all_questions() -> dict[str, list[Question]]:
     """By the part that they are about."""
     return {
@@ -466,6 +475,7 @@ def all_questions() -> dict[str, list[Question]]:
         "primitive": primitive_questions(),
         "header": header_questions(),
         "transform": transform_questions(),
+        "settings": settings_questions(),
     }
 
 
@@ -481,4 +491,7 @@ if __name__ == "__main__":
     recorded = {
         part: list(zip(questions, ask(questions), strict=True)) for part, questions in all_questions().items()
     }
+    for _, answer in recorded["settings"]:
+        for row in answer["settings"]:
+            del row["doc"]
     ANSWERS.write_bytes(gzip.compress(json.dumps(recorded, separators=(",", ":")).encode(), mtime=0))
