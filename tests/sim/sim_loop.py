@@ -20,7 +20,7 @@ import heapq
 import itertools
 import random
 import warnings
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, TypeVar
 
@@ -67,6 +67,8 @@ class VirtualLoop(asyncio.AbstractEventLoop):
 
     def __init__(self, source: random.Random, trace: Trace) -> None:
         self.trace = trace
+        self.works_left: Counter[Process | None] = Counter()
+        """How much each process has given to its threads that has not been done yet."""
         self.failures: list[str] = []
         """Exceptions that nobody handled, in processes that were alive."""
         self.worker_fault: Callable[[Process | None, Callable[..., object]], None] = lambda process, work: (
@@ -160,7 +162,10 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         future: asyncio.Future[T] = self.create_future()
         process = current_process()
 
+        self.works_left[process] += 1
+
         def work() -> None:
+            self.works_left[process] -= 1
             if future.cancelled():
                 return
             self.trace.add(self._now, str(process), f"works {_name(func)}")

@@ -159,6 +159,8 @@ class Machine:
         stopping = self._loop.create_task(node.stop(), context=process.context())
         while not stopping.done() and process.alive:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
+        while self._loop.works_left[process] and process.alive:  # noqa: ASYNC110 - as a process for its threads
+            await asyncio.sleep(0.01)
         if process.alive:
             stopping.result()
             assert not self.disk.open_paths(), f"open after the stop: {self.disk.open_paths()}"
