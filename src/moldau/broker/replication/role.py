@@ -352,8 +352,9 @@ class Role:
 
     def _advance(self) -> Outputs:
         """Advance the high watermark as far as it may go."""
-        end_offset = self._committed_end_offset() if self._followers else self.progress
-        before = self.high_watermark
+        before, end_offset = self.high_watermark, self.progress
+        if end_offset > before and self._followers:
+            end_offset = self._committed_end_offset()  # no more than this replica's own
         if end_offset <= before:
             return NOTHING
         self.high_watermark = end_offset
@@ -428,7 +429,7 @@ class Role:
         self.now_ms = now_ms
         follower.fetched(offset, self.written_end_offset, broker_epoch, eligible, now_ms)
         follower.log_start_offset = log_start_offset
-        out: list[Output] = []
+        asked: Outputs = NOTHING
         if self.asked is None:
             if (
                 replica not in self.in_sync
@@ -436,11 +437,11 @@ class Role:
                 and offset >= self.high_watermark
                 and offset >= self.epoch_start_offset
             ):
-                out += self._ask((*self.in_sync, replica))
+                asked = self._ask((*self.in_sync, replica))
         elif self._ask_again:
-            out += self._asked_again()
-        out += self._advance()
-        return out
+            asked = self._asked_again()
+        advanced = self._advance()
+        return (*asked, *advanced) if asked else advanced
 
     def tick(self, now_ms: float) -> Outputs:
         """Time out appends, and ask to remove followers that have lagged too long from the in-sync set.
