@@ -44,6 +44,11 @@ _PARTITION_V12 = struct.Struct(">iiqiqi").unpack_from
 _REPLICA_STATE_TAG = 1
 _REPLICA_STATE = struct.Struct(">iq").unpack_from
 _PARTITIONS_AT_ONCE = 64
+# What a follower's request ends with, if it forgets no partition: empty arrays of forgotten partitions and of
+# the rack, and one tagged field, its state.
+_FOLLOWERS_END = struct.Struct(">5siqb").unpack_from
+_FOLLOWERS_END_BYTES = 18
+_FOLLOWERS_END_START = b"\x01\x01\x01\x01\x0d"
 
 
 def decode_fetch(view: memoryview, position: int, version: int) -> FetchBody:
@@ -137,10 +142,16 @@ def _decode_fetch_flexible(view: memoryview, position: int, version: int) -> Fet
     max_wait_ms, min_bytes, max_bytes, isolation, session_id, session_epoch = _FETCH_V15(view, position)
     position += 21
     topics: list[FetchTopic] = []
-    count, position = uvarint(view, position)
+    count = view[position]
+    position += 1
+    if count > 127:
+        count, position = uvarint(view, position - 1)
     for _ in range(checked_count(count - 1, len(view) - position, 3)):
         key, position = _flexible_key(view, position, version)
-        count, position = uvarint(view, position)
+        count = view[position]
+        position += 1
+        if count > 127:
+            count, position = uvarint(view, position - 1)
         partitions: list[FetchPartition] = []
         for _ in range(checked_count(count - 1, len(view) - position, 33)):
             partitions.append(_PARTITION_V12(view, position))
@@ -149,6 +160,12 @@ def _decode_fetch_flexible(view: memoryview, position: int, version: int) -> Fet
         topics.append((key, partitions))
         position = position + 1 if view[position] == 0 else skip_tagged_fields(view, position)
     forgotten: list[tuple[bytes, list[int]]] = []
+    if version >= 15 and len(view) - position == _FOLLOWERS_END_BYTES:
+        start, replica_id, broker_epoch, tags = _FOLLOWERS_END(view, position)
+        if start == _FOLLOWERS_END_START and not tags:
+            head = (replica_id, max_wait_ms, min_bytes, max_bytes, isolation, session_id, session_epoch)
+            return (*head, topics, forgotten, b"", broker_epoch)
+        replica_id = broker_epoch = -1
     count, position = uvarint(view, position)
     for _ in range(checked_count(count - 1, len(view) - position, 3)):
         key, position = _flexible_key(view, position, version)

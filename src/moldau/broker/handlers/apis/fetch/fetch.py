@@ -178,9 +178,11 @@ class OneFetch:
         """Add the rows of these targets, with `left_bytes` of records at most; the bytes of all rows so far,
         and whether one of these must be answered at once: an error, say."""
         failed = False
-        known = self.known if self.known is None or self.is_follower() else None
+        known = self.known
+        if known is not None and not self.is_follower():
+            known = None  # it has lost the right to it
         for target in targets:
-            row = None if known is None else self._unchanged(target, known)
+            row = self._unchanged(target, known) if known else None
             if row is None:
                 row = self._read(target, left_bytes, total_bytes == 0)
             size_bytes = len(row[ROW_RECORDS])
@@ -198,12 +200,11 @@ class OneFetch:
             rows.append((target, row))
         return total_bytes, failed
 
-    def park_with(self, rows: list[tuple[FetchTarget, FetchedPartition]]) -> None:
+    def remember(self, rows: list[tuple[FetchTarget, FetchedPartition]]) -> None:
         """It waits, as these rows are too little. Of a follower's many partitions most have not changed when
-        it goes on: that is cheaper to see than to read again. Its progress counted when it came.
+        it goes on: that is cheaper to see than to read again.
         """
-        self.was_parked = True
-        if self.replica_id >= 0 and len(rows) > 1:
+        if self.replica_id >= 0:
             self.known = dict(rows)
 
     def _unchanged(
@@ -419,6 +420,7 @@ class OneFetch:
 
     def wait(self, exchange: Exchange, max_wait_ms: int, total_bytes: int) -> None:
         """Park until enough bytes have come, something changed, or the time is up."""
+        self.was_parked = True
         self.missing_bytes = max(1, self.min_bytes - total_bytes)
         self.slot = exchange.park(blocking=True, on_lost=self.forget)
         for target in self.targets.values():
@@ -513,7 +515,8 @@ def fetch(
     rows, total_bytes, failed = request.collect()
     if total_bytes >= request.min_bytes or failed or max_wait_ms <= 0 or not request.targets:
         return request.frame(rows)
-    request.park_with(rows)
+    if len(rows) > 1:
+        request.remember(rows)
     request.wait(exchange, max_wait_ms, total_bytes)
     return None
 

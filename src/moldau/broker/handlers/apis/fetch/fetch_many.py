@@ -189,9 +189,10 @@ class ManyFetch(OneFetch):
         return self.framed(await slices.run(steps))
 
     async def _wait_for_more(self, rows: list[Row], total_bytes: int, max_wait_ms: int) -> list[Row]:
+        self.was_parked = True
         self.timer = self.broker.timers.call_later(max_wait_ms, self.finish)
         while True:
-            self.park_with(rows)
+            self.remember(rows)
             self.missing_bytes = max(1, self.min_bytes - total_bytes)
             slices = self.broker.slow_lane.slices()
             if not await slices.run(self._watch_all(rows)):
