@@ -98,6 +98,7 @@ def status(
     """Show whether the broker and its cluster are healthy (see HELP)."""
     from confluent_kafka import KafkaException
 
+    from moldau.client.errors import ClientError
     from moldau.tools.shared.connection import Connection
 
     settings = parse_assignments(client_settings, "-X")
@@ -109,7 +110,7 @@ def status(
         cluster = load_cluster(connection)
         health = same_clusters_health(health, cluster, http)
         load_transactions(cluster, connection, search=health is None)
-    except (CommandError, KafkaException) as problem:
+    except (CommandError, ClientError, KafkaException) as problem:
         failure = explain_kafka_failure(problem) or problem
         # A broker in recovery answers over HTTP long before it serves clients: its own words come first.
         health = that_brokers_health(_health(http or DEFAULT_HTTP, settings), bootstrap, http)
@@ -167,35 +168,30 @@ def same_clusters_health(health: dict[str, Any] | None, cluster: Cluster, http: 
 def load_cluster(connection: Connection) -> Cluster:
     """Read the cluster's metadata."""
     from moldau.tools.commands.groups.description import list_groups
-    from moldau.tools.shared.admin import wait
 
-    admin = connection.admin()
-    metadata = admin.list_topics(timeout=connection.timeout_seconds)
-    described = wait(admin.describe_cluster(request_timeout=connection.timeout_seconds), connection)
-    controller = described.controller.id if described.controller is not None else None
+    layout = connection.layout()
     cluster = Cluster(
-        cluster_id=described.cluster_id,
-        controller=controller,
+        cluster_id=layout.cluster_id,
+        controller=layout.controller_id if layout.controller_id >= 0 else None,
         brokers=[
             {
-                "id": node.id,
-                "address": f"{node.host}:{node.port}",
-                "rack": node.rack,
-                "controller": node.id == controller,
+                "id": each.broker_id,
+                "address": f"{each.host}:{each.port}",
+                "rack": each.rack,
+                "controller": each.broker_id == layout.controller_id,
             }
-            for node in sorted(described.nodes, key=lambda node: node.id)
+            for each in layout.brokers.values()
         ],
-        topics=len(metadata.topics),
+        topics=len(layout.topics),
+        partitions=len(layout.partitions),
     )
-    for name, topic in metadata.topics.items():
-        for index, partition in topic.partitions.items():
-            cluster.partitions += 1
-            count_share(cluster, partition)
-            if partition.leader < 0:
-                cluster.offline.append(f"{name}-{index}")
-            elif len(partition.isrs) < len(partition.replicas):
-                cluster.under_replicated.append(f"{name}-{index}")
-    cluster.groups = len(list_groups(connection.cluster()))
+    for (name, index), partition in layout.partitions.items():
+        count_share(cluster, partition)
+        if partition.leader < 0:
+            cluster.offline.append(f"{name}-{index}")
+        elif len(partition.in_sync) < len(partition.replicas):
+            cluster.under_replicated.append(f"{name}-{index}")
+    cluster.groups = len(list_groups(layout.cluster))
     return cluster
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from moldau.tools.shared.output import print_table
 
 if TYPE_CHECKING:
+    from moldau.client.admin.topics import Partition
     from moldau.tools.commands.status.command import Cluster
 
 COLUMNS = {
@@ -24,7 +25,7 @@ COLUMNS = {
 }
 
 
-def count_share(cluster: Cluster, partition: Any) -> None:
+def count_share(cluster: Cluster, partition: Partition) -> None:
     """Count the partition for its leader and its replicas."""
     if partition.leader >= 0:
         cluster.leaders[partition.leader] += 1
