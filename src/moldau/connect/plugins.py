@@ -54,6 +54,20 @@ PLUGINS: list[Plugin] = [
         ("org.apache.kafka.connect.file.FileStreamSourceConnector",),
     ),
     Plugin(
+        Kind.SOURCE,
+        "MysqlSource",
+        "moldau.connect.connectors.cdc.mysql.source:MysqlSource",
+        ("io.debezium.connector.mysql.MySqlConnector",),
+        "connect-mysql",
+    ),
+    Plugin(
+        Kind.SOURCE,
+        "MariadbSource",
+        "moldau.connect.connectors.cdc.mysql.source:MariadbSource",
+        ("io.debezium.connector.mariadb.MariaDbConnector",),
+        "connect-mysql",
+    ),
+    Plugin(
         Kind.SINK,
         "FileStreamSink",
         "moldau.connect.connectors.files.stream_sink:FileStreamSink",
