@@ -37,8 +37,8 @@ from moldau.broker.metadata.store import (
     Snapshot,
     VersionConflict,
 )
+from moldau.broker.metadata.zookeeper import sessions, turns
 from moldau.broker.metadata.zookeeper import store as store_module
-from moldau.broker.metadata.zookeeper import turns
 from moldau.broker.metadata.zookeeper.append import Append
 from moldau.broker.metadata.zookeeper.log_reading import LogReader, Offload
 from moldau.broker.metadata.zookeeper.payload import entry_in_slices, pack
@@ -746,7 +746,7 @@ def test_a_newer_format(zookeeper_world):
 
 
 def test_no_zookeeper_there(zookeeper_world, monkeypatch, caplog):
-    monkeypatch.setattr(store_module, "_SILENT_MS", 1)
+    monkeypatch.setattr(sessions, "_SILENT_MS", 1)
 
     async def scenario():
         store = zookeeper_world.make(hosts="127.0.0.1:1,localhost:1", connection_timeout_ms=300)

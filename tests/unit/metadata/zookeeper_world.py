@@ -107,7 +107,7 @@ class ZooKeeperWorld:
         proxy = self.stores[store]
         if proxy.armed:
             return False
-        if store._closed or store._deliver is None or proxy.is_cut or store.session is None:
+        if store._sessions.closed or store._deliver is None or proxy.is_cut or store.session is None:
             return True
         live = sorted(self.children(self.layout.live))
         vacant = not self.observer.exists(self.layout.controller)

@@ -54,6 +54,7 @@ from moldau.broker.metadata.zookeeper.payload import entry_in_slices, fresh_id, 
 from moldau.broker.metadata.zookeeper.registrations import Registrations
 from moldau.broker.metadata.zookeeper.seat import Seats
 from moldau.broker.metadata.zookeeper.session import ConnectionAway, Session, SessionOver
+from moldau.broker.metadata.zookeeper.sessions import Sessions
 from moldau.broker.metadata.zookeeper.snapshots import Snapshots
 from moldau.broker.metadata.zookeeper.turns import Turns
 from moldau.common.core.clock import Clock
@@ -62,7 +63,6 @@ from moldau.common.core.timers import Timers
 
 log = logging.getLogger("moldau.metadata")
 
-_SILENT_MS = 2_000  # from then on a start says what it waits for
 _PACKED_HERE_BYTES_MAX = 65_536
 _RETRY_DELAY_MS = 1_000
 _FORGOTTEN = "the connection to ZooKeeper was lost for so long that a snapshot has replaced what was written"
@@ -98,16 +98,13 @@ class ZooKeeperStore:
         self._clock = clock
         self._timers = timers
         self._random = source
-        self._seconds = seconds
         self._offload = Offload(offload)
         self._lane = lane
         self._folder = folder
         self._registrations = Registrations(self._layout, clock, 0)
         self._seats = Seats(self._layout, clock)
         self._turns = Turns(self._layout, timers)
-        self._session: Session | None = None
-        self._over_seconds = seconds()
-        """When the last session ended."""
+        self._sessions = Sessions(options, timers, seconds, self._connected, self._session_over)
         self._deliver: Deliver | None = None
         self._known: Known | None = None
         self._version = 0
@@ -127,19 +124,15 @@ class ZooKeeperStore:
         self._renewal: asyncio.Task[None] | None = None
         self._appending = 0
         self._appends_done = asyncio.Event()
-        self._closed = False
 
     @property
     def session(self) -> Session | None:
         """The present session, for monitoring: whether the ensemble is reached, since when, how fast."""
-        return self._session
+        return self._sessions.present
 
     def status(self) -> StoreStatus:
         """Whether the ensemble is reached, since when, how fast."""
-        name, session = f"ZooKeeper at {self._options.hosts}", self._session
-        if session is None:
-            return StoreStatus(name, False, self._seconds() - self._over_seconds, 0.0)
-        return StoreStatus(name, session.up, self._seconds() - session.since_seconds, session.latency_ms)
+        return self._sessions.status()
 
     # Opening and closing
 
@@ -174,10 +167,10 @@ class ZooKeeperStore:
         while True:
             session = None
             try:
-                session = await self._begin(self._options.connection_timeout_ms)
+                session = await self._sessions.begin(self._options.connection_timeout_ms)
                 return await self._read(session)
             except (SessionOver, ConnectionAway) as error:
-                if self._closed:
+                if self._sessions.closed:
                     raise SessionOver(str(error)) from error
                 if session is not None:
                     session.end("its connection was lost while the metadata was read")
@@ -193,51 +186,12 @@ class ZooKeeperStore:
         self._node_version_offset = opened.head.version - opened.head.node_version
         return opened.image
 
-    async def _begin(self, timeout_ms: int | None = None) -> Session:
-        """A new session, connected. MetadataStoreError: not within `timeout_ms`."""
-        session = Session(
-            self._options,
-            asyncio.get_running_loop(),
-            self._timers,
-            self._seconds,
-            connected=self._connected,
-            over=self._session_over,
-        )
-        self._session = session
-        session.start()
-        timer, why = None, ""
-        said = None
-        if timeout_ms is not None:
-            said = self._timers.call_later(
-                _SILENT_MS,
-                lambda: log.warning(
-                    "no ZooKeeper answers at %s yet; the start waits for it, up to %d ms",
-                    self._options.hosts,
-                    timeout_ms,
-                ),
-            )
-            why = f"no ZooKeeper answered at {self._options.hosts} within {timeout_ms} ms"
-            timer = self._timers.call_later(timeout_ms, partial(session.end_unless_up, why))
-        try:
-            await session.reach()
-        except SessionOver as error:
-            if timer is None or self._closed or not str(error).startswith(why):
-                raise
-            raise MetadataStoreError(
-                f"{error} (zookeeper.connection.timeout.ms); is it running, and is zookeeper.connect right?"
-            ) from error
-        finally:
-            for each in (timer, said):
-                if each is not None:
-                    each.cancel()
-        return session
-
     async def close(self) -> None:
         """End the session; an append under way is finished first while the ensemble can be reached."""
-        if self._closed:
+        if self._sessions.closed:
             return
-        self._closed = True
-        session = self._session
+        self._sessions.closed = True
+        session = self._sessions.present
         while self._appending and session is not None and session.up:
             self._appends_done.clear()
             timer = self._timers.call_later(50, self._appends_done.set)  # or the connection was lost
@@ -259,10 +213,9 @@ class ZooKeeperStore:
         self._wake(Look.ALL)
 
     def _session_over(self, reason: str) -> None:
-        self._over_seconds = self._seconds()
         registered = self._own is not None
-        self._session = self._seat = self._own = self._live = self._vacant_after = None
-        if self._closed:
+        self._seat = self._own = self._live = self._vacant_after = None
+        if self._sessions.closed:
             return
         if registered or self._deliver is None:
             self._send(SessionEnded(reason))
@@ -274,22 +227,9 @@ class ZooKeeperStore:
         changes.
         """
         log.warning("a new ZooKeeper session begins: %s", reason)
-        if self._session is None and not self._closed:
+        if self._sessions.present is None and not self._sessions.closed:
             with contextlib.suppress(SessionOver):  # told by `_session_over`, which begins another
-                await self._begin()
-
-    async def _reached(self) -> Session:
-        """The session, when the ensemble can be reached. NoSession."""
-        session = self._session
-        if self._closed:
-            raise NoSession("the metadata store is closed")
-        if session is None:
-            raise NoSession("the session with ZooKeeper has ended")
-        try:
-            await session.reach()
-        except SessionOver as error:
-            raise NoSession(str(error)) from error
-        return session
+                await self._sessions.begin()
 
     # Following
 
@@ -301,7 +241,7 @@ class ZooKeeperStore:
             await asyncio.wait([self._snapshotting])
         self._version, self._deliver, self._known = after_version, deliver, known
         while True:
-            session = await self._reached()
+            session = await self._sessions.reached()
             try:
                 await self._look(session, Look.ALL)
             except (ConnectionAway, SessionOver):
@@ -311,11 +251,15 @@ class ZooKeeperStore:
     def _wake(self, what: Look) -> None:
         """Look soon."""
         self._due |= what
-        if self._deliver is not None and not self._closed and (self._task is None or self._task.done()):
+        if (
+            self._deliver is not None
+            and not self._sessions.closed
+            and (self._task is None or self._task.done())
+        ):
             self._task = asyncio.get_running_loop().create_task(self._look_while_due())
 
     async def _look_while_due(self) -> None:
-        while self._due and not self._closed and (session := self._session) is not None:
+        while self._due and not self._sessions.closed and (session := self._sessions.present) is not None:
             due, self._due = self._due, Look.NOTHING
             try:
                 await self._look(session, due)
@@ -367,10 +311,10 @@ class ZooKeeperStore:
 
     async def _look_at_brokers(self, session: Session) -> None:
         live = await self._registrations.look(session, self._brokers_changed)
-        if live != self._live and session is self._session:
+        if live != self._live and session is self._sessions.present:
             self._live = live
             self._send(LiveBrokers(live))
-        if session is self._session and self._own is not None:
+        if session is self._sessions.present and self._own is not None:
             node_id, epoch = self._own
             if node_id not in live or live[node_id].broker_epoch != epoch:
                 session.end(
@@ -379,7 +323,7 @@ class ZooKeeperStore:
 
     async def _look_at_seat(self, session: Session) -> None:
         owner, last = await self._seats.look(session, self._seat_changed)
-        if session is not self._session:
+        if session is not self._sessions.present:
             return
         if self._seat is not None and owner != session.session_id:
             self._seat = None  # somebody removed the node by hand, or took it
@@ -413,7 +357,7 @@ class ZooKeeperStore:
         self, version: int, changes: Sequence[Change], *, controller_epoch: int | None = None
     ) -> int:
         """Append one entry if the log is still at `version`."""
-        session = await self._reached()
+        session = await self._sessions.reached()
         seat = self._seat if controller_epoch is not None else None
         if controller_epoch is not None and (seat is None or seat.epoch != controller_epoch):
             raise ControllerFenced(controller_epoch, await self._last_epoch(controller_epoch))
@@ -480,9 +424,9 @@ class ZooKeeperStore:
 
         It begins the next session itself: who would register again may wait for this very append.
         """
-        while not self._closed:
+        while not self._sessions.closed:
             try:
-                session = self._session or await self._begin()
+                session = self._sessions.present or await self._sessions.begin()
                 if await append.is_made(session):
                     return
                 if await append.is_overtaken(session):
@@ -505,7 +449,7 @@ class ZooKeeperStore:
     async def _catch_up(self, version: int) -> int:
         """Deliver what there is after `version`; gives the newest version. NoSession: the session ended
         before, so nothing may have been delivered."""
-        while (session := self._session) is not None:
+        while (session := self._sessions.present) is not None:
             try:
                 async with self._looking:
                     return (await self._look_at_log(session)).version
@@ -515,7 +459,7 @@ class ZooKeeperStore:
 
     async def _last_epoch(self, held: int) -> int:
         """The epoch of the last controller."""
-        while (session := self._session) is not None:
+        while (session := self._sessions.present) is not None:
             try:
                 await session.sync(self._layout.controller_epoch)
                 return (await self._seats.epoch(session)).epoch
@@ -524,9 +468,9 @@ class ZooKeeperStore:
         return held
 
     def _write_snapshot(self) -> None:
-        if self._session is None or (self._snapshotting is not None and not self._snapshotting.done()):
+        session = self._sessions.present
+        if session is None or (self._snapshotting is not None and not self._snapshotting.done()):
             return
-        session = self._session
         reader = LogReader(session, self._layout, self._offload)
         snapshots = Snapshots(session, self._layout, reader, self._offload, self._random)
 
@@ -545,19 +489,19 @@ class ZooKeeperStore:
     async def register_broker(self, broker: Registration) -> int:
         """Register, beginning a new session if the last one has ended."""
         while True:
-            if self._closed:
+            if self._sessions.closed:
                 raise NoSession("the metadata store is closed")
             try:
-                session = self._session or await self._begin()
+                session = self._sessions.present or await self._sessions.begin()
                 await self._join(session)
                 self._own = None  # it goes before the next one comes
                 epoch = await self._registrations.register(session, broker)
                 await self._look(session, Look.ALL)
-                if session is not self._session:
+                if session is not self._sessions.present:
                     continue  # it ended at this moment, and SessionEnded has been delivered
                 self._own = (broker.node_id, epoch)
             except (ConnectionAway, SessionOver) as error:
-                if self._closed:
+                if self._sessions.closed:
                     raise NoSession("the metadata store is closed") from error
                 continue
             except zk.KazooException as error:
@@ -576,7 +520,7 @@ class ZooKeeperStore:
     async def elect_controller(self, node_id: int) -> int | None:
         """Take the seat if it is vacant, and deliver all that earlier controllers did."""
         while True:
-            session = await self._reached()
+            session = await self._sessions.reached()
             try:
                 seat = await self._seats.elect(session, node_id)
                 await self._look(session, Look.ALL)
@@ -586,6 +530,6 @@ class ZooKeeperStore:
                 raise OSError(f"ZooKeeper refused the election: {type(error).__name__}") from error
             if seat is None:
                 return None
-            if session is self._session:
+            if session is self._sessions.present:
                 self._seat = seat
                 return seat.epoch
