@@ -27,7 +27,8 @@ def test_addresses_are_of_this_machine_unless_they_say_otherwise() -> None:
 @pytest.mark.parametrize(
     ("names", "assignments", "sentence"),
     [
-        ("connect", [], "--with connect is not known: write registry or rest"),
+        ("mirror", [], "--with mirror is not known: write registry, rest or connect"),
+        ("connect", ["connect.session.timeout.ms=x"], "session.timeout.ms"),
         ("", [], "is not known"),
         ("registry", ["rest.listeners=x"], "is for a service that --with does not name"),
         ("registry", ["registry.schema.compatibility.level=odd"], "schema.compatibility.level"),

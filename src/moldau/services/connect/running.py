@@ -8,6 +8,7 @@ starts (`GET /health` is 503 then), and `running` is given when it belongs to it
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import os
 import socket
@@ -40,8 +41,11 @@ from moldau.services.connect.routes.loggers import LEVELS, Loggers
 from moldau.services.connect.runtime.local import LocalRuntime
 from moldau.services.connect.settings import DEFAULT_PORT, WorkerConfiguration, WorkerSettings
 from moldau.services.connect.stores.alone import StandaloneStores
+from moldau.services.connect.stores.file_offsets import FileOffsets
 from moldau.services.connect.stores.interface import Stores
+from moldau.services.connect.stores.kafka_log import KafkaLog
 from moldau.services.connect.stores.shared import SharedStores
+from moldau.services.connect.stores.topics import prepare_topic
 from moldau.services.connect.validation.infos import Infos
 from moldau.services.connect.validation.overrides import OverridePolicy
 from moldau.services.connect.validation.validating import Given, validate
@@ -161,7 +165,7 @@ def worker_of(
         stores = SharedStores(configuration, connect)
         membership = Member(connect, settings, url, lambda: stores.configs().offset)
     else:
-        stores, membership = StandaloneStores(Path(settings.offset_storage_file_filename)), Alone()
+        stores, membership = _alone_stores(configuration, connect), Alone()
     peer = HttpPeer(settings, lambda: stores.configs().session_key, tls)
     parts = Parts(
         settings,
@@ -190,7 +194,41 @@ def _set_level(loggers: Loggers, logger: str, level: str) -> None:
 
 
 def _runtime_texts(configuration: WorkerConfiguration) -> dict[str, str]:
-    return {**configuration.texts, "bootstrap.servers": configuration.settings.bootstrap_servers}
+    texts = {**configuration.texts, "bootstrap.servers": configuration.settings.bootstrap_servers}
+    if not configuration.is_distributed:
+        texts["group.id"] = alone_id(configuration.settings)
+        texts["offset.storage.topic"] = alone_topic(configuration.settings)
+        texts |= {"offset.storage.partitions": "1", "offset.storage.replication.factor": "-1"}
+    return texts
+
+
+def alone_id(settings: WorkerSettings) -> str:
+    """Names a standalone worker among others of the cluster: by its file of offsets and its machine."""
+    where = f"{socket.gethostname()}:{Path(settings.offset_storage_file_filename).absolute()}"
+    return f"connect-standalone-{hashlib.sha256(where.encode()).hexdigest()[:8]}"
+
+
+def alone_topic(settings: WorkerSettings) -> str:
+    """The topic of a standalone worker's offsets."""
+    return settings.offset_storage_topic or f"{alone_id(settings)}-offsets"
+
+
+def _alone_stores(configuration: WorkerConfiguration, connect: Connect) -> StandaloneStores:
+    settings = configuration.settings
+    topic = alone_topic(settings)
+    offsets = FileOffsets(
+        Path(settings.offset_storage_file_filename), settings.offset_flush_interval_ms / 1000
+    )
+    offsets.attach(
+        KafkaLog(topic, configuration.client, connect, offsets.replay, client_id=alone_id(settings))
+    )
+
+    def prepare() -> None:
+        with connect() as cluster:
+            configs = configuration.topic_settings("offset")
+            prepare_topic(cluster, "offset.storage.topic", topic, 1, -1, configs)
+
+    return StandaloneStores(offsets, prepare)
 
 
 def _client_tls(settings: WorkerSettings) -> Tls:

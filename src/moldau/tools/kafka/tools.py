@@ -13,6 +13,8 @@ _HERE = "moldau.tools.kafka.programs"
 _CONSOLES = f"{_HERE}.schema_consoles"
 
 TOOLS: dict[str, str] = {
+    "connect-distributed": f"{_HERE}.connect_workers:distributed",
+    "connect-standalone": f"{_HERE}.connect_workers:standalone",
     "kafka-acls": f"{_HERE}.acls",
     "kafka-avro-console-consumer": f"{_CONSOLES}:avro_consumer",
     "kafka-avro-console-producer": f"{_CONSOLES}:avro_producer",
@@ -54,11 +56,8 @@ TOOLS: dict[str, str] = {
 
 _NO_CLASSES = "there are no Java classes here: the tools have names of their own, such as kafka-topics"
 _NO_MIRROR = "mirroring is not there yet: run Kafka's own connect-mirror-maker against both clusters"
-_NO_CONNECT = "Connect is not there yet: run Kafka's own against these brokers"
 RETIRED: dict[str, str] = {
-    "connect-distributed": _NO_CONNECT,
     "connect-mirror-maker": _NO_MIRROR,
-    "connect-standalone": _NO_CONNECT,
     "kafka-consumer-offset-checker": "use: kafka-consumer-groups --bootstrap-server HOST:PORT --describe "
     "--group GROUP",
     "kafka-mirror-maker": _NO_MIRROR,

@@ -16,6 +16,7 @@ from moldau.services.connect.runtime.interface import Listener, State, Status, T
 from moldau.services.connect.settings import worker_configuration
 from moldau.services.connect.stores.alone import StandaloneStores
 from moldau.services.connect.stores.configs import Config
+from moldau.services.connect.stores.file_offsets import FileOffsets
 from moldau.services.connect.stores.shared import SharedStores
 
 
@@ -139,7 +140,7 @@ def alone(folder: Path, **more: str) -> tuple[Worker, FakeRuntime]:
         Parts(
             settings,
             "me:8083",
-            StandaloneStores(folder / "offsets"),
+            StandaloneStores(FileOffsets(folder / "offsets", 60.0)),
             Alone(),
             NoCluster(),
             Secrets(texts, {"PASSWORD": "hush"}),

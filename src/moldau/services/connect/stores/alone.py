@@ -1,17 +1,15 @@
-"""What a standalone worker knows: configurations and states in memory, offsets in a file (offset_file.py)."""
+"""What a standalone worker knows: configurations and states in memory, offsets in a file
+(file_offsets.py)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from pathlib import Path
 from threading import Lock
 
-from moldau.common.settings.rows import SettingError
 from moldau.services.connect.runtime.interface import TaskId
 from moldau.services.connect.stores.configs import Change, ConfigsState, Record
-from moldau.services.connect.stores.kafka_log import NotWritten
-from moldau.services.connect.stores.offset_file import load, save
-from moldau.services.connect.stores.offsets import BytesRecord, KnownOffset, OffsetsState
+from moldau.services.connect.stores.file_offsets import FileOffsets
+from moldau.services.connect.stores.offsets import KnownOffset
 from moldau.services.connect.stores.statuses import (
     StatusesState,
     TopicUse,
@@ -22,32 +20,29 @@ from moldau.services.connect.stores.statuses import (
     topic_removal,
 )
 
-_SETTING = "offset.storage.file.filename"
+_START_SECONDS = 60.0
 
 
 class StandaloneStores:
-    """See Stores; nothing blocks for long."""
+    """See Stores."""
 
-    def __init__(self, offset_file: Path) -> None:
-        self._file = offset_file
+    def __init__(self, offsets: FileOffsets, prepare: Callable[[], None] = lambda: None) -> None:
+        """`prepare` makes the topic of offsets, if there is one."""
+        self._file, self._prepare = offsets, prepare
         self._lock = Lock()
-        self._configs, self._statuses, self._offsets = ConfigsState(), StatusesState(), OffsetsState()
+        self._configs, self._statuses = ConfigsState(), StatusesState()
         self._snapshot = ConfigsState()
-        self._entries: dict[bytes, bytes | None] = {}
         self._on_changes: Callable[[Sequence[Change]], None] | None = None
 
     def start(self, on_changes: Callable[[Sequence[Change]], None]) -> None:
         """See Stores. SettingError: the file cannot be read, or is something else."""
-        try:
-            self._entries = load(self._file)
-        except (OSError, ValueError) as problem:
-            raise SettingError(_SETTING, f"{_SETTING}={self._file} cannot be read: {problem}") from None
-        for key, value in self._entries.items():
-            self._offsets.replay(key, value)
+        self._prepare()
+        self._file.start(_START_SECONDS)
         self._on_changes = on_changes
 
     def close(self) -> None:
         """See Stores."""
+        self._file.close()
 
     def configs(self) -> ConfigsState:
         """See Stores."""
@@ -112,31 +107,8 @@ class StandaloneStores:
 
     def offsets(self, connector: str, topic: str | None = None) -> Sequence[KnownOffset]:
         """See Stores."""
-        with self._lock:
-            return self._offsets.offsets(connector)
+        return self._file.offsets(connector)
 
     def write_offsets(self, connector: str, wanted: Sequence[KnownOffset], topic: str | None = None) -> None:
-        """See Stores. NotWritten: the file cannot be written."""
-        with self._lock:
-            self._write(self._offsets.records(connector, wanted))
-
-    def write_offset_records(self, records: Sequence[BytesRecord]) -> None:
-        """What a source has reached. NotWritten."""
-        with self._lock:
-            self._write(records)
-
-    def _write(self, records: Sequence[BytesRecord]) -> None:
-        entries = dict(self._entries)
-        for key, value in records:
-            entries.pop(key, None)
-            if value is not None:
-                entries[key] = value
-        try:
-            save(self._file, entries)
-        except OSError as problem:
-            raise NotWritten(
-                f"the file of offsets {self._file} was not written: {problem.strerror}"
-            ) from None
-        self._entries = entries
-        for key, value in records:
-            self._offsets.replay(key, value)
+        """See Stores."""
+        self._file.write(connector, wanted)

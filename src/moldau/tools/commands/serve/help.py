@@ -22,6 +22,7 @@ Examples:
 * moldau serve --listen 0.0.0.0:9092 --set advertised.listeners=PLAINTEXT://broker.example:9092
 * moldau serve --config server.properties --set log.retention.ms=3600000
 * moldau serve --with registry,rest                   a schema registry and a REST proxy in the same process
+* moldau serve --with connect                         a worker of Kafka Connect in the same process
 * moldau serve --with registry=0.0.0.0:8081 --set registry.schema.compatibility.level=full
 * moldau serve --port 0 --http 127.0.0.1:0 --json      any free ports; the ready line names them
 

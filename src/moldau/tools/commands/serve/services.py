@@ -1,4 +1,4 @@
-"""`moldau serve --with registry,rest`: HTTP services in the broker's process.
+"""`moldau serve --with registry,rest,connect`: HTTP services in the broker's process.
 
 Each has a thread with an event loop of its own, and reaches the broker over a socket, as it would from
 another machine. They start when the broker serves and stop before it. Imported only where they are asked for.
@@ -17,8 +17,8 @@ from moldau.tools.commands.serve.command import MISUSED, SERVICES, Mistake, spli
 if TYPE_CHECKING:
     from moldau.services.http.server import ServerThread
 
-_PORTS = {"registry": "8081", "rest": "8082"}
-_TITLES = {"registry": "the schema registry", "rest": "the REST proxy"}
+_PORTS = {"registry": "8081", "rest": "8082", "connect": "8083"}
+_TITLES = {"registry": "the schema registry", "rest": "the REST proxy", "connect": "the Connect worker"}
 
 Serving = Callable[[], AbstractAsyncContextManager[Any]]
 
@@ -64,7 +64,20 @@ class Services:
             raise ServiceFailed(f"{_TITLES[name]} cannot start: {problem.sentence}") from None
         except (ListenError, RegistryProblem) as problem:
             raise ServiceFailed(f"{_TITLES[name]} cannot start: {problem}") from None
+        except _refusals(name) as problem:
+            raise ServiceFailed(f"{_TITLES[name]} cannot start: {problem}") from None
         return thread
+
+
+def _refusals(name: str) -> tuple[type[Exception], ...]:
+    """What the start of a service may raise beside what all may."""
+    if name != "connect":
+        return ()
+    from moldau.client.errors import ClientError
+    from moldau.services.connect.stores.kafka_log import LogFailed
+    from moldau.services.connect.stores.topics import TopicRefused
+
+    return (ClientError, LogFailed, TopicRefused, TimeoutError)
 
 
 def _serving(name: str, texts: Mapping[str, str], broker_address: str, urls: Mapping[str, str]) -> Serving:
@@ -74,6 +87,8 @@ def _serving(name: str, texts: Mapping[str, str], broker_address: str, urls: Map
 
         parsed = parse_registry_settings({"kafkastore.bootstrap.servers": broker_address, **texts})
         return lambda: serve_registry(parsed)
+    if name == "connect":
+        return _serving_connect(texts, broker_address, urls)
     from moldau.services.rest.app import serve_rest
     from moldau.services.rest.settings import rest_configuration
 
@@ -85,13 +100,30 @@ def _serving(name: str, texts: Mapping[str, str], broker_address: str, urls: Map
     return lambda: serve_rest(configuration)
 
 
+def _serving_connect(texts: Mapping[str, str], broker_address: str, urls: Mapping[str, str]) -> Serving:
+    from moldau.services.connect.running import serve_connect
+    from moldau.services.connect.settings import worker_configuration
+    from moldau.tools.commands.connect.run import DEFAULTS
+
+    given = {**DEFAULTS, "bootstrap.servers": broker_address, **texts}
+    if "registry" in urls:
+        url = urls["registry"].replace("//0.0.0.0:", "//127.0.0.1:")
+        for side in ("key", "value"):
+            given.setdefault(f"{side}.converter.schema.registry.url", url)
+    configuration = worker_configuration(given)
+    return lambda: serve_connect(configuration)
+
+
 def services_of(names: str, assignments: Sequence[str]) -> Services:
     """What `--with` asks for, with the settings of --set that are theirs. Mistake."""
     texts: dict[str, dict[str, str]] = {}
     for part in names.split(","):
         name, equals, address = part.strip().partition("=")
         if name not in SERVICES:
-            raise Mistake(f"--with {part.strip()} is not known: write {' or '.join(SERVICES)}", MISUSED)
+            raise Mistake(
+                f"--with {part.strip()} is not known: write {', '.join(SERVICES[:-1])} or {SERVICES[-1]}",
+                MISUSED,
+            )
         texts[name] = {}
         if equals:
             address = f":{address}" if address.isdigit() else address

@@ -98,15 +98,15 @@ offset.flush.interval.ms=10000
 """
 
 _CONNECT_STANDALONE = """\
-# Settings of a Kafka Connect worker that runs alone. Connect itself is not part of Moldau: any Kafka
-# release's connect-standalone works with this file and a Moldau broker.
+# Settings of a Connect worker that runs alone. Start it with:
+# bin/connect-standalone.sh config/connect-standalone.properties connector.properties
 {common}
 offset.storage.file.filename={data}
 """
 
 _CONNECT_DISTRIBUTED = """\
-# Settings of a Kafka Connect worker in a group. Connect itself is not part of Moldau: any Kafka release's
-# connect-distributed works with this file and a Moldau broker.
+# Settings of a Connect worker in a group. Start it with:
+# bin/connect-distributed.sh config/connect-distributed.properties
 {common}
 group.id=connect-cluster
 offset.storage.topic=connect-offsets
