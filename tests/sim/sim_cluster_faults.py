@@ -6,6 +6,7 @@ by who is hit: a broker's process, its disk, the network, the metadata store.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import errno
 import random
@@ -29,13 +30,24 @@ def _seconds(draw: random.Random) -> float:
     return draw.choice((0.2, 1.0, 4.0, 4.0, 12.0)) * draw.random()
 
 
+def _works(operation: str, path: str) -> None:
+    """The disk works."""
+
+
+def _start(machine: Machine) -> asyncio.Future[bool]:
+    """Start it with a disk that works: on a failing one a broker does not start, which another of the
+    misfortunes may have begun meanwhile."""
+    machine.disk_fault = _works
+    return machine.begin_start()
+
+
 async def _again(cluster: Cluster, machine: Machine, draw: random.Random, *, power: bool = False) -> None:
     """Start it after a while; it may die on the way."""
     await cluster.world.sleep_ms(1000 * _seconds(draw))
     while not machine.runs:
         if draw.random() < 0.2:
             machine.die_after(draw.randint(0, 300), power=power)
-        await machine.begin_start()
+        await _start(machine)
     machine.die_after(None)
 
 
@@ -117,7 +129,7 @@ async def kill_all(cluster: Cluster, draw: random.Random) -> None:
     for machine in draw.sample(machines, len(machines)):
         await cluster.world.sleep_ms(draw.choice((0.0, 100.0, 3000.0)) * draw.random())
         if not machine.runs:
-            machine.begin_start()
+            _start(machine)
 
 
 async def loses_its_end_at_its_entry(cluster: Cluster, draw: random.Random) -> None:
@@ -134,7 +146,7 @@ async def loses_its_end_at_its_entry(cluster: Cluster, draw: random.Random) -> N
     machine.kill()
     await cluster.world.sleep_ms(draw.choice((700, 4000)))
     if not machine.runs:
-        await machine.begin_start()
+        await _start(machine)
     cluster.ensemble.latency_seconds_max = 0.5
 
     def asking() -> Machine | None:
@@ -155,7 +167,7 @@ async def loses_its_end_at_its_entry(cluster: Cluster, draw: random.Random) -> N
         if draw.random() < 0.5:
             machine.replace_disk()
         await cluster.world.sleep_ms(draw.choice((0.0, 100.0)) * draw.random())
-        await machine.begin_start()
+        await _start(machine)
     elif machine.runs:
         cluster.replaced = None
     await cluster.world.sleep_ms(2000 * draw.random())
@@ -200,7 +212,7 @@ async def elections_while_behind(cluster: Cluster, draw: random.Random) -> None:
         network.slow_hosts[machine.name] = 0.3
     for each in cluster.machines:
         network.join(machine.name, each.name)
-    started = None if machine.runs else machine.begin_start()
+    started = None if machine.runs else _start(machine)
     await _wait(cluster, lambda: node_id in ensemble.live(), 3.0)
     client = cluster.client(f"elects {cluster.world.loop.time()}")
     request = ElectLeadersRequest(election_type=0, topic_partitions=None, timeout_ms=500)
@@ -365,7 +377,7 @@ async def loses_its_disk(cluster: Cluster, draw: random.Random) -> None:
         else:
             machine.power_cut()
     if not machine.runs:
-        await machine.begin_start()
+        await _start(machine)
     await _again(cluster, machine, draw)
 
 
@@ -374,7 +386,7 @@ async def disk_is_full(cluster: Cluster, draw: random.Random) -> None:
     machine = draw.choice(cluster.machines)
     machine.disk_fault = disk_full  # also of a follower: it falls behind, and goes on by itself
     await cluster.world.sleep_ms(1000 * _seconds(draw))
-    machine.disk_fault = lambda operation, path: None
+    machine.disk_fault = _works
 
 
 async def disk_fails(cluster: Cluster, draw: random.Random) -> None:
@@ -388,7 +400,7 @@ async def disk_fails(cluster: Cluster, draw: random.Random) -> None:
 
     machine.disk_fault = fault
     await cluster.world.sleep_ms(1000 * _seconds(draw))
-    machine.disk_fault = lambda operation, path: None
+    machine.disk_fault = _works
     machine.kill()
     await _again(cluster, machine, draw)
 
