@@ -21,13 +21,13 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from confluent_kafka import Consumer, Producer
-from confluent_kafka.admin import AdminClient
-
 from moldau.tools.shared.errors import CommandError, UsageError
 from moldau.tools.shared.options import DEFAULT_TIMEOUT_SECONDS, parse_assignments
 
 if TYPE_CHECKING:
+    from confluent_kafka import Consumer, Producer
+    from confluent_kafka.admin import AdminClient
+
     from moldau.client.admin.layout import Layout
     from moldau.client.cluster import Cluster
     from moldau.client.connection import Connection as DirectConnection
@@ -170,6 +170,8 @@ class Connection:
 
     def admin(self) -> AdminClient:
         """Return the admin client, one for the whole command: a result becomes invalid with its client."""
+        from confluent_kafka.admin import AdminClient
+
         if self._admin is None:
             self._admin = AdminClient(self.settings())
         return self._admin
@@ -194,10 +196,14 @@ class Connection:
 
     def producer(self, **more: Any) -> Producer:
         """Return a producer with the settings `more`, named with underscores for dots."""
+        from confluent_kafka import Producer
+
         return Producer(self.settings(**more))
 
     def consumer(self, **more: Any) -> Consumer:
         """Return a consumer; without a `group_id` it gets a random one and commits nothing."""
+        from confluent_kafka import Consumer
+
         defaults = {
             "group_id": "moldau-cli",
             "enable_auto_commit": False,
