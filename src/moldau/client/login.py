@@ -8,7 +8,7 @@
 The same steps re-authenticate a connection (KIP-368). A step may take long, since it runs the mechanism's
 (credentials/client/exchange.py).
 
-Errors: LoginRefused, with the broker's reason; MechanismRefused, with what it offers; LoginFailed, when the
+Errors: Denied, with the broker's reason; MechanismRefused, with what it offers; LoginFailed, when the
 broker breaks the mechanism's rules; CredentialsError for one's own settings. None of them has a secret in it.
 """
 
@@ -60,7 +60,7 @@ class MechanismRefused(ClientError):
     """The broker does not offer the mechanism."""
 
 
-class LoginRefused(RequestRefused):
+class Denied(RequestRefused):
     """The broker refuses the login."""
 
 
@@ -79,7 +79,7 @@ def login_steps(
         offered = ", ".join(answer.mechanisms) or "no mechanism"
         raise MechanismRefused(f"{address} does not offer SASL/{sasl.mechanism}, but {offered}")
     if answer.error_code:
-        raise LoginRefused(
+        raise Denied(
             f"{address} refused the SASL handshake: {error_words(answer.error_code)}", answer.error_code
         )
     version = min(versions.get(SaslAuthenticateRequest.KEY, (0, 0))[1], SaslAuthenticateRequest.VERSIONS[1])
@@ -91,7 +91,7 @@ def login_steps(
             reason = answer.error_message or error_words(answer.error_code)
             user = sasl.options.get("username")
             who = f"the user {user}" if user else f"the {sasl.mechanism} login"
-            raise LoginRefused(f"{address} refused {who}: {reason}", answer.error_code)
+            raise Denied(f"{address} refused {who}: {reason}", answer.error_code)
         message = exchange.next(answer.auth_bytes)
         if message is None:
             return LoggedIn(answer.session_lifetime_ms)

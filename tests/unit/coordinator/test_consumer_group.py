@@ -3,7 +3,7 @@
 from consumer_world import GROUP, FakeClient, World, state_of, topic_id
 
 from moldau.broker.coordinator.group.group import GroupKind
-from moldau.broker.coordinator.records import Record
+from moldau.broker.coordinator.records import GroupRecord
 from moldau.broker.metadata.image import ResourceType
 from moldau.common.protocol.errors import ErrorCode
 from moldau.common.protocol.messages.consumer_group_describe import Member
@@ -127,8 +127,8 @@ def test_the_tombstones_of_a_group_leave_nothing() -> None:
 def test_an_empty_classic_group_becomes_a_consumer_group_and_keeps_its_offsets() -> None:
     world = World()
     value = GroupMetadataValue(protocol_type="consumer", generation=4, protocol=None, leader=None)
-    world.shard.replay(Record(GroupMetadataKey(group=GROUP), value))
-    commit = Record(OffsetCommitKey(group=GROUP, topic="a", partition=0), OffsetCommitValue(offset=5))
+    world.shard.replay(GroupRecord(GroupMetadataKey(group=GROUP), value))
+    commit = GroupRecord(OffsetCommitKey(group=GROUP, topic="a", partition=0), OffsetCommitValue(offset=5))
     world.shard.replay(commit)
     assert world.shard.groups[GROUP].kind is GroupKind.CLASSIC
     assert world.heartbeat("m1", 3).error_code == ErrorCode.UNKNOWN_MEMBER_ID

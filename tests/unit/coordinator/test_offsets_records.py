@@ -2,7 +2,7 @@
 
 import pytest
 
-from moldau.broker.coordinator.records import Record, decode, encode
+from moldau.broker.coordinator.records import GroupRecord, decode, encode
 from moldau.common.protocol.messages.coordinator_records import (
     GroupMetadataKey,
     GroupMetadataValue,
@@ -24,8 +24,8 @@ def test_an_offset_with_its_topic_id() -> None:
         b"\x00\x04\x00\x00\x00\x00\x00\x00\x00\x01\xff\xff\xff\xff\x01"
         b"\x00\x00\x01\xa1\xfc\xb7\xb7\xb7\x01\x00\x10"
     )
-    assert encode(Record(KEY, value)) == (KEY_BYTES, expected + TOPIC_ID)
-    assert decode(KEY_BYTES, expected + TOPIC_ID) == Record(KEY, value)
+    assert encode(GroupRecord(KEY, value)) == (KEY_BYTES, expected + TOPIC_ID)
+    assert decode(KEY_BYTES, expected + TOPIC_ID) == GroupRecord(KEY, value)
 
 
 @pytest.mark.parametrize(
@@ -36,15 +36,15 @@ def test_an_offset_with_its_topic_id() -> None:
     ],
 )
 def test_other_versions_of_an_offset(value: OffsetCommitValue, expected: bytes) -> None:
-    key_bytes, value_bytes = encode(Record(KEY, value))
+    key_bytes, value_bytes = encode(GroupRecord(KEY, value))
     assert value_bytes is not None
     assert value_bytes[:2] == expected
-    assert decode(key_bytes, value_bytes) == Record(KEY, value)
+    assert decode(key_bytes, value_bytes) == GroupRecord(KEY, value)
 
 
 def test_the_key_of_very_old_brokers() -> None:
     record = decode(b"\x00\x00" + KEY_BYTES[2:], None)
-    assert record == Record(KEY, None)
+    assert record == GroupRecord(KEY, None)
 
 
 def test_a_group() -> None:
@@ -67,14 +67,14 @@ def test_a_group() -> None:
             )
         ],
     )
-    key_bytes, value_bytes = encode(Record(GroupMetadataKey(group="g"), value))
+    key_bytes, value_bytes = encode(GroupRecord(GroupMetadataKey(group="g"), value))
     assert key_bytes == b"\x00\x02\x00\x01g"
     assert value_bytes == (
         b"\x00\x03\x00\x08consumer\x00\x00\x00\x03\x00\x05range\x00\x01a\x00\x00\x01\xa1\xfc\xb9\xd5\x2a"
         b"\x00\x00\x00\x01\x00\x01a\xff\xff\x00\x01c\x00\x0a/127.0.0.1\x00\x00\xea\x60\x00\x00\x27\x10"
         b"\x00\x00\x00\x01s\x00\x00\x00\x01t"
     )
-    assert decode(key_bytes, value_bytes) == Record(GroupMetadataKey(group="g"), value)
+    assert decode(key_bytes, value_bytes) == GroupRecord(GroupMetadataKey(group="g"), value)
 
 
 def test_types_of_share_and_streams_groups_are_left_alone() -> None:

@@ -9,8 +9,7 @@ from data_plane_world import VERSION, Client, led_by, on_a_node, partition_of, p
 from jumping_time import until
 
 from moldau.broker.coordinator.transaction.metadata import Transaction
-from moldau.broker.coordinator.transaction.records import Record as StateRecord
-from moldau.broker.coordinator.transaction.records import encode
+from moldau.broker.coordinator.transaction.records import StateRecord, encode
 from moldau.broker.coordinator.transaction.states import TransactionState
 from moldau.broker.metadata.image import TRANSACTION_STATE_TOPIC
 from moldau.broker.node import Node

@@ -6,7 +6,7 @@ import pytest
 
 from moldau.broker.security.kerberos_names import KerberosNames
 from moldau.broker.security.login.gssapi import Acceptor, Gssapi, KerberosError
-from moldau.broker.security.login.steps import Accepted, Challenge, Refused
+from moldau.broker.security.login.steps import Accepted, Challenge, Denied
 from moldau.common.core.waiting import settled
 from moldau.common.credentials.client.exchange import LoginFailed, exchange_of
 from moldau.common.credentials.client.options import SaslOptions
@@ -149,7 +149,7 @@ def test_rules_make_the_name(realm, acceptor):
     login = Login(realm, acceptor, "bob/admin", ["RULE:[1:$1]"])
     login.until_layers()
     refused = login.choose(LAYERS)
-    assert isinstance(refused, Refused)
+    assert isinstance(refused, Denied)
     assert "no rule" in refused.reason
 
 
@@ -157,7 +157,7 @@ def test_rules_make_the_name(realm, acceptor):
 def test_only_authentication_may_be_chosen(realm, acceptor, answer):
     login = Login(realm, acceptor)
     login.until_layers()
-    assert isinstance(login.choose(answer), Refused)
+    assert isinstance(login.choose(answer), Denied)
 
 
 def test_changed_tokens_are_refused(realm, acceptor):
@@ -171,7 +171,7 @@ def test_changed_tokens_are_refused(realm, acceptor):
         lambda token: bytes(300_000),
     ):
         login = Login(realm, acceptor)
-        assert isinstance(login.send(change(login.client.step())), Refused)
+        assert isinstance(login.send(change(login.client.step())), Denied)
     for change in (
         lambda token: b"",
         lambda token: token[:-1] + bytes([token[-1] ^ 1]),
@@ -180,7 +180,7 @@ def test_changed_tokens_are_refused(realm, acceptor):
         login = Login(realm, acceptor)
         login.until_layers()
         step = login.send(change(login.client.wrap(LAYERS, False).message))
-        assert isinstance(step, Refused)
+        assert isinstance(step, Denied)
 
 
 def test_a_token_is_taken_once(realm, acceptor):
@@ -188,7 +188,7 @@ def test_a_token_is_taken_once(realm, acceptor):
     token = login.client.step()
     assert isinstance(login.send(token), Challenge)
     replay = Login(realm, acceptor)
-    assert isinstance(replay.send(token), Refused)
+    assert isinstance(replay.send(token), Denied)
 
 
 def test_a_ticket_for_another_service_is_refused(realm, acceptor):
@@ -199,13 +199,13 @@ def test_a_ticket_for_another_service_is_refused(realm, acceptor):
         creds=Login.credentials(realm, "alice"),
         usage="initiate",
     )
-    assert isinstance(login.send(login.client.step()), Refused)
+    assert isinstance(login.send(login.client.step()), Denied)
 
 
 def test_nothing_follows_an_exchange_but_the_end(realm, acceptor):
     login = Login(realm, acceptor)
     login.client.step(login.send(login.client.step()).token)
-    assert isinstance(login.send(b"more"), Refused)
+    assert isinstance(login.send(b"more"), Denied)
 
 
 def test_a_keytab_that_cannot_be_used(realm, tmp_path):

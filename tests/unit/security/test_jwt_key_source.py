@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from token_issuer import NOW_MS, Issuer, claims
 
 from moldau.broker.security.login.oauthbearer import OAuthBearer, signed_tokens
-from moldau.broker.security.login.steps import Accepted, Challenge, Refused
+from moldau.broker.security.login.steps import Accepted, Challenge, Denied
 from moldau.common.core.clock import ManualClock
 from moldau.common.core.timers import ManualTimers
 from moldau.common.credentials.jwt.checks import Rules
@@ -98,7 +98,7 @@ def test_a_login_gives_the_name_and_the_tokens_end():
         step = await world.log_in(token(OLD))
         assert step == Accepted("User:alice", b"", NOW_MS + 10**9)
         assert (await world.log_in(token(OLD), user="alice")) == step
-        assert isinstance(await world.log_in(token(OLD), user="bob"), Refused)
+        assert isinstance(await world.log_in(token(OLD), user="bob"), Denied)
 
     scenario(run())
 
@@ -125,7 +125,7 @@ def test_strangers_cannot_have_the_issuer_asked_again_and_again():
         world.source.start()
         await settle()
         for number in range(100):
-            assert isinstance(await world.log_in(token(Issuer(f"x{number}"))), Refused)
+            assert isinstance(await world.log_in(token(Issuer(f"x{number}"))), Denied)
         assert world.loads == 2
         await world.pass_ms(UNKNOWN_KEY_PAUSE_MS)
         world.document = NEW.document()
@@ -140,8 +140,8 @@ def test_a_forged_signature_asks_nobody():
         world = World()
         world.source.start()
         await settle()
-        assert isinstance(await world.log_in(token(Issuer("old"))), Refused)
-        assert isinstance(await world.log_in(token(OLD, exp=1, iat=0)), Refused)
+        assert isinstance(await world.log_in(token(Issuer("old"))), Denied)
+        assert isinstance(await world.log_in(token(OLD, exp=1, iat=0)), Denied)
         assert world.loads == 1
 
     scenario(run())
@@ -165,7 +165,7 @@ def test_an_issuer_that_fails_is_tried_again_and_its_keys_stay(caplog):
         world.document = NEW.document()
         await world.pass_ms(10_000)
         assert world.source.error is None
-        assert isinstance(await world.log_in(token(OLD)), Refused)
+        assert isinstance(await world.log_in(token(OLD)), Denied)
         assert isinstance(await world.log_in(token(NEW)), Accepted)
 
     with caplog.at_level(logging.INFO, "moldau.security"):
@@ -181,7 +181,7 @@ def test_a_broker_that_starts_before_its_issuer():
         world.document = OSError("connection refused")
         world.source.start()
         await settle()
-        assert isinstance(await world.log_in(token(OLD)), Refused)
+        assert isinstance(await world.log_in(token(OLD)), Denied)
         world.document = OLD.document()
         await world.pass_ms(10_000)
         assert isinstance(await world.log_in(token(OLD)), Accepted)
@@ -212,7 +212,7 @@ def test_a_file_is_read_again_soon():
         world.document = NEW.document()
         await world.pass_ms(FILE_REFRESH_MS_MAX)
         assert isinstance(await world.log_in(token(NEW)), Accepted)
-        assert isinstance(await world.log_in(token(OLD)), Refused)  # withdrawn
+        assert isinstance(await world.log_in(token(OLD)), Denied)  # withdrawn
 
     scenario(run())
 
@@ -225,7 +225,7 @@ def test_nothing_is_loaded_after_the_end():
         login = asyncio.ensure_future(world.log_in(token(OLD)))
         await settle()
         world.source.close()
-        assert isinstance(await login, Refused)
+        assert isinstance(await login, Denied)
         await world.pass_ms(REFRESH_MS * 2)
         assert world.loads == 0
 
@@ -260,7 +260,7 @@ def test_any_bytes_are_a_message_or_refused(message):
 )
 def test_a_message_that_is_not_oauthbearers_ends_the_login(message):
     async def run():
-        assert isinstance(OAuthBearer(World().check).step(message), Refused)
+        assert isinstance(OAuthBearer(World().check).step(message), Denied)
 
     scenario(run())
 
@@ -273,6 +273,6 @@ def test_after_a_refusal_nothing_but_the_end_is_taken():
         mechanism = OAuthBearer(world.check)
         good, bad = (client_message(ClientMessage(token(each))) for each in (OLD, Issuer("old")))
         assert isinstance(await mechanism.step(bad), Challenge)
-        assert isinstance(mechanism.step(good), Refused)
+        assert isinstance(mechanism.step(good), Denied)
 
     scenario(run())

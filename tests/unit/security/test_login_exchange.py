@@ -15,7 +15,7 @@ from login_world import (
 )
 
 from moldau.broker.security.login.exchange import Earlier, Failed, GoesOn, LoggedIn, LoginError, State
-from moldau.broker.security.login.steps import Accepted, Challenge, Offer, Refused, Step
+from moldau.broker.security.login.steps import Accepted, Challenge, Denied, Offer, Step
 from moldau.common.protocol.errors import ErrorCode
 from moldau.common.protocol.frames import frame_request
 from moldau.common.protocol.wire import uvarint
@@ -243,7 +243,7 @@ def test_a_mechanism_may_have_to_wait() -> None:
     class Slow:
         async def step(self, token: bytes) -> Step:
             await asyncio.sleep(0)
-            return Refused("no") if token == b"no" else Accepted("User:slow", None)
+            return Denied("no") if token == b"no" else Accepted("User:slow", None)
 
     world = World({"SLOW": Offer(Slow)})
     for token, kind in ((b"no", Failed), (b"yes", LoggedIn)):

@@ -15,7 +15,7 @@ from login_world import api_versions, authenticate, authenticate_answer, handsha
 
 from moldau.broker.handlers import load_all
 from moldau.broker.security.login.plain import PlainUsers
-from moldau.broker.security.login.steps import Accepted, Challenge, Offer, Refused, Step
+from moldau.broker.security.login.steps import Accepted, Challenge, Denied, Offer, Step
 from moldau.broker.server.connection import Connection
 from moldau.broker.server.login_gate import LoginGate
 from moldau.common.protocol.errors import ErrorCode
@@ -230,7 +230,7 @@ async def _refused_late() -> None:
     client.gate._begin(None)
     client.send(handshake("WAITS"))
     assert client.send(authenticate(b"")) == b""
-    refusal.set_result(Refused("no"))
+    refusal.set_result(Denied("no"))
     for _ in range(5):
         await asyncio.sleep(0)
     assert not client.transport.closed

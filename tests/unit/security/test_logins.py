@@ -9,7 +9,7 @@ from moldau.broker.controller.config_rules import check_broker_configs
 from moldau.broker.controller.decision import Refusal
 from moldau.broker.metadata.image import EMPTY_IMAGE
 from moldau.broker.security.login.logins import Logins
-from moldau.broker.security.login.steps import Accepted, Refused
+from moldau.broker.security.login.steps import Accepted, Denied
 from moldau.common.core.clock import ManualClock
 from moldau.common.settings.broker import BrokerSettings
 from moldau.common.settings.rows import SettingError
@@ -28,7 +28,7 @@ def logins(settings: dict[str, str]) -> tuple[Logins, list[BrokerSettings]]:
 
 def logs_in(of: Logins, listener: str, name: str, password: str) -> bool:
     step = of.offered(listener)["PLAIN"].begin().step(plain(name, password))
-    assert isinstance(step, Accepted | Refused)
+    assert isinstance(step, Accepted | Denied)
     return isinstance(step, Accepted)
 
 

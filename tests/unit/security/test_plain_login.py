@@ -5,7 +5,7 @@ import random
 import pytest
 
 from moldau.broker.security.login.plain import PlainUsers
-from moldau.broker.security.login.steps import Accepted, Refused
+from moldau.broker.security.login.steps import Accepted, Denied
 
 USERS = {"alice": "alice-secret", "ümlaut": "pässwörd", "spa ce": "a b", "": "empty"}
 
@@ -54,7 +54,7 @@ def test_a_right_password(token: bytes, principal: str) -> None:
 )
 def test_anything_else_is_refused(token: bytes) -> None:
     step = users().begin().step(token)
-    assert isinstance(step, Refused)
+    assert isinstance(step, Denied)
     shown = f"{step.reason} {step.sentence}"
     assert "alice" not in shown
     assert len(shown) < 300
@@ -63,8 +63,8 @@ def test_anything_else_is_refused(token: bytes) -> None:
 def test_an_authorization_id_of_somebody_else_is_told_only_to_who_knows_the_password() -> None:
     right = users().begin().step(b"bob\0alice\0alice-secret")
     wrong = users().begin().step(b"bob\0alice\0wrong")
-    assert isinstance(right, Refused)
-    assert isinstance(wrong, Refused)
+    assert isinstance(right, Denied)
+    assert isinstance(wrong, Denied)
     assert "authorization id" in (right.sentence or "")
     assert wrong == users().begin().step(b"\0nobody\0wrong")
 

@@ -8,7 +8,7 @@ import scramp
 from login_world import ScramClient, ScramWorld, credential
 
 from moldau.broker.security.login.scram import Known
-from moldau.broker.security.login.steps import Accepted, Challenge, Refused, Step
+from moldau.broker.security.login.steps import Accepted, Challenge, Denied, Step
 from moldau.common.credentials.scram import (
     BY_NAME,
     SHA_256,
@@ -81,7 +81,7 @@ def test_a_wrong_password_and_an_unknown_name_are_refused_alike(mechanism: Scram
     world = ScramWorld(mechanism, alice="secret")
     wrong = run(world, ScramClient(mechanism, "alice", "wrong"))
     nobody = run(world, ScramClient(mechanism, "nobody", "wrong"))
-    assert isinstance(wrong, Refused)
+    assert isinstance(wrong, Denied)
     assert wrong == nobody
 
 
@@ -120,7 +120,7 @@ def test_a_made_up_credential_cannot_be_logged_in_with() -> None:
     login._known = None
     right = credential(SHA_256, "", parse_server_first(challenge.token, "client").salt)
     login._credential = right
-    assert isinstance(login.step(client.final(challenge.token)), Refused)
+    assert isinstance(login.step(client.final(challenge.token)), Denied)
 
 
 def test_a_credential_with_too_few_iterations_counts_as_none() -> None:
@@ -135,7 +135,7 @@ def test_a_credential_with_too_few_iterations_counts_as_none() -> None:
     challenge = login.step(client.first())
     assert isinstance(challenge, Challenge)
     final = login.step(b"c=biws,r=" + _nonce(challenge) + b",p=" + base64_text(bytes(32)).encode())
-    assert isinstance(final, Refused)
+    assert isinstance(final, Denied)
 
 
 def _nonce(challenge: Challenge) -> bytes:
@@ -180,7 +180,7 @@ def _nonce(challenge: Challenge) -> bytes:
 )
 def test_a_malformed_first_message_is_refused(mechanism: ScramMechanism, first: bytes) -> None:
     step = ScramWorld(mechanism, alice="secret").begin().step(first)
-    assert isinstance(step, Refused)
+    assert isinstance(step, Denied)
     assert "alice" not in step.reason
     assert len(step.reason) < 200
 
@@ -209,7 +209,7 @@ def test_a_malformed_first_message_is_refused(mechanism: ScramMechanism, first: 
 )
 def test_a_changed_final_message_is_refused(change: Callable[[bytes], bytes]) -> None:
     world = ScramWorld(SHA_256, alice="secret")
-    assert isinstance(run(world, ScramClient(SHA_256, "alice", "secret"), final=change), Refused)
+    assert isinstance(run(world, ScramClient(SHA_256, "alice", "secret"), final=change), Denied)
 
 
 def test_the_final_message_of_another_login_is_refused() -> None:
@@ -219,7 +219,7 @@ def test_the_final_message_of_another_login_is_refused() -> None:
     challenge = one.step(client.first())
     assert isinstance(challenge, Challenge)
     other.step(client.first())
-    assert isinstance(other.step(client.final(challenge.token)), Refused)
+    assert isinstance(other.step(client.final(challenge.token)), Denied)
 
 
 def test_an_authorization_id_is_the_name_or_nothing_also_for_unknown_names() -> None:
@@ -229,7 +229,7 @@ def test_an_authorization_id_is_the_name_or_nothing_also_for_unknown_names() -> 
     assert isinstance(run(world, client), Accepted)
     for name in ("alice", "nobody"):
         step = world.begin().step(f"n,a=bob,n={name},r=client".encode())
-        assert isinstance(step, Refused)
+        assert isinstance(step, Denied)
         assert "authorization id" in (step.sentence or "")
 
 
@@ -237,13 +237,13 @@ def test_a_delegation_token_logs_its_owner_in() -> None:
     world = ScramWorld(SHA_256, alice="secret", token1="not this one")
     world.tokens["token1"] = Known(credential(SHA_256, "mac"), "User:alice", 5000, "token1")
     client = ScramClient(SHA_256, "token1", "mac")
-    assert isinstance(run(world, client), Refused)  # a user of that name has another password
+    assert isinstance(run(world, client), Denied)  # a user of that name has another password
     client.extensions = ",tokenauth=true"
     step = run(world, client)
     assert isinstance(step, Accepted)
     assert (step.principal, step.expires_ms, step.token_id) == ("User:alice", 5000, "token1")
     client.name, client.password = "alice", "secret"
-    assert isinstance(run(world, client), Refused)  # no token has that id
+    assert isinstance(run(world, client), Denied)  # no token has that id
 
 
 def test_other_extensions_are_ignored() -> None:

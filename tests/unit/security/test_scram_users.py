@@ -16,7 +16,7 @@ from moldau.broker.metadata.codec import decode_image, encode_image
 from moldau.broker.metadata.image import EMPTY_IMAGE, Image
 from moldau.broker.security.login.scram import Scram
 from moldau.broker.security.login.scram_store import scram_store
-from moldau.broker.security.login.steps import Accepted, Challenge, Refused, Step
+from moldau.broker.security.login.steps import Accepted, Challenge, Denied, Step
 from moldau.common.core.slow_lane import all_steps
 from moldau.common.credentials.scram import SHA_256, SHA_512, ScramMechanism, salted_password
 from moldau.common.protocol.errors import ErrorCode
@@ -128,11 +128,11 @@ def test_logins_see_the_credentials_of_now() -> None:
     image, _ = decide(EMPTY_IMAGE, upsertion("alice"))
     assert isinstance(login(image, "secret"), Accepted)
     changed, _ = decide(image, upsertion("alice", "changed"))
-    assert isinstance(login(changed, "secret"), Refused)
+    assert isinstance(login(changed, "secret"), Denied)
     assert isinstance(login(changed, "changed"), Accepted)
     gone, _ = decide(changed, ScramDeletion("alice", 1))
     assert login(gone, "changed") == login(gone, "secret", "nobody") == login(EMPTY_IMAGE, "secret")
-    assert isinstance(login(gone, "changed"), Refused)
+    assert isinstance(login(gone, "changed"), Denied)
 
 
 def test_both_apis(tmp_path: Path) -> None:

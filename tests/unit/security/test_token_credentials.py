@@ -14,7 +14,7 @@ from moldau.broker.metadata.delegation_tokens import DelegationToken
 from moldau.broker.metadata.image import EMPTY_IMAGE
 from moldau.broker.security.login.logins import Logins
 from moldau.broker.security.login.outside import Outside
-from moldau.broker.security.login.steps import Accepted, Challenge, Refused
+from moldau.broker.security.login.steps import Accepted, Challenge, Denied
 from moldau.broker.security.login.token_credentials import TokenCredentials
 from moldau.broker.security.tokens.signing import TokenSigner
 from moldau.common.core.clock import ManualClock
@@ -103,7 +103,7 @@ def test_a_token_logs_its_owner_in_until_it_ends(mechanism):
         world.clock.advance(HOUR_MS)
         assert isinstance(await world.log_in(mechanism), Accepted)
         world.clock.advance(1)
-        assert isinstance(await world.log_in(mechanism), Refused)
+        assert isinstance(await world.log_in(mechanism), Denied)
 
     asyncio.run(run())
 
@@ -118,9 +118,9 @@ def test_what_is_no_login_by_token():
             world.log_in("SCRAM-SHA-256", token=False),
             world.log_in("SCRAM-SHA-256", token_id="abd"),
         ):
-            assert isinstance(await refused, Refused)
+            assert isinstance(await refused, Denied)
         world.remove()
-        assert isinstance(await world.log_in("SCRAM-SHA-256"), Refused)
+        assert isinstance(await world.log_in("SCRAM-SHA-256"), Denied)
 
     asyncio.run(run())
 
@@ -131,7 +131,7 @@ def test_without_a_secret_nobody_logs_in_by_token():
         password = world.password()
         world.add()
         world.signer = TokenSigner(None)
-        assert isinstance(await world.log_in("SCRAM-SHA-256", password=password), Refused)
+        assert isinstance(await world.log_in("SCRAM-SHA-256", password=password), Denied)
 
     asyncio.run(run())
 

@@ -1,4 +1,4 @@
-"""New ACLs, and ACLs that go.
+"""Decisions about ACLs: creating them, and deleting those that filters match.
 
 Each of a request succeeds or fails by itself. Creating one that is there already succeeds and changes
 nothing; a filter that matches nothing deletes nothing. ACLs may be about resources that do not exist (yet).

@@ -35,7 +35,7 @@ from moldau.common.protocol.messages.coordinator_records import (
 _PREFIX = struct.Struct(">h")
 
 
-class Record(NamedTuple):
+class GroupRecord(NamedTuple):
     """One change: message objects, which are never mutated once they are here. A None value deletes the
     key."""
 
@@ -81,7 +81,7 @@ _BY_ID = {row.type_id: row for row in RECORD_TYPES} | {OFFSET_COMMIT_BEFORE_0_9:
 _VERSION_PREFIX = [_PREFIX.pack(version) for version in range(8)]
 
 
-def encode(record: Record) -> tuple[bytes, bytes | None]:
+def encode(record: GroupRecord) -> tuple[bytes, bytes | None]:
     """The bytes of a record's key and value."""
     key, value = record
     prefix, key_version, version = _BY_KEY[type(key)]
@@ -96,7 +96,7 @@ def encode(record: Record) -> tuple[bytes, bytes | None]:
     return key_bytes, _VERSION_PREFIX[version] + value.encode(version)
 
 
-def decode(key: bytes, value: bytes | None) -> Record | None:
+def decode(key: bytes, value: bytes | None) -> GroupRecord | None:
     """The record that these bytes mean; None for a type that is not in the table. Raises MalformedMessage."""
     type_id = _PREFIX.unpack_from(key)[0]
     row = _BY_ID.get(type_id)
@@ -104,21 +104,21 @@ def decode(key: bytes, value: bytes | None) -> Record | None:
         return None
     key_message = row.key.decode(key[_PREFIX.size :], type_id)
     if value is None:
-        return Record(key_message, None)
+        return GroupRecord(key_message, None)
     version = _PREFIX.unpack_from(value)[0]
-    return Record(key_message, row.value.decode(value[_PREFIX.size :], version))
+    return GroupRecord(key_message, row.value.decode(value[_PREFIX.size :], version))
 
 
-def group_metadata_record(group_id: str, value: GroupMetadataValue) -> Record:
+def group_metadata_record(group_id: str, value: GroupMetadataValue) -> GroupRecord:
     """What a classic group agreed on."""
-    return Record(GroupMetadataKey(group=group_id), value)
+    return GroupRecord(GroupMetadataKey(group=group_id), value)
 
 
-def group_metadata_tombstone(group_id: str) -> Record:
+def group_metadata_tombstone(group_id: str) -> GroupRecord:
     """A classic group is gone."""
-    return Record(GroupMetadataKey(group=group_id), None)
+    return GroupRecord(GroupMetadataKey(group=group_id), None)
 
 
-def offset_tombstone(group_id: str, topic: str, partition: int) -> Record:
+def offset_tombstone(group_id: str, topic: str, partition: int) -> GroupRecord:
     """A committed offset is gone."""
-    return Record(OffsetCommitKey(group=group_id, topic=topic, partition=partition), None)
+    return GroupRecord(OffsetCommitKey(group=group_id, topic=topic, partition=partition), None)

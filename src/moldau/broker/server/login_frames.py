@@ -1,4 +1,4 @@
-"""Bytes of connections that have not logged in: the least valuable of what clients make a broker keep.
+"""Bounds the bytes that are held for connections which have not logged in.
 
 A login is a few frames of some kilobytes, done within milliseconds. Who leaves half a frame lying holds
 memory without having said who he is; when such connections reach their share of the budget

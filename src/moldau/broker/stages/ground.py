@@ -1,4 +1,4 @@
-"""The ground: what is there before an address is bound or a file is opened."""
+"""What exists before an address is bound or a file is opened."""
 
 from collections.abc import Callable
 from typing import NamedTuple, Protocol

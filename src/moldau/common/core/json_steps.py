@@ -1,4 +1,4 @@
-"""JSON that a stranger sends: how many values it has, and parsing that lets other threads in.
+"""Untrusted JSON: counts its values, and parses it in steps that let other threads run.
 
 A JSON parser in C holds the interpreter until it is done: 4 MB of `{},{},{}` are a million objects, and an
 event loop in another thread stands still for 100 ms. So whoever reads megabytes counts the values first (64

@@ -1,4 +1,4 @@
-"""Regular expressions that somebody brings (a setting, an option, a request): RE2, in linear time.
+"""Regular expressions from settings, options and requests: RE2, in linear time.
 
 Python's `re` backtracks: `(a+)+$` takes minutes for thirty characters, and a name that a client chooses (of a
 certificate, a principal, a topic) would stop the event loop. RE2 reads Java's and Python's usual syntax; what

@@ -1,4 +1,4 @@
-"""A certificate's name becomes a user's: `ssl.principal.mapping.rules`, read as Kafka reads it (KIP-371).
+"""Maps names of certificates to users: `ssl.principal.mapping.rules`, read as Kafka reads it (KIP-371).
 
     RULE:^CN=(.*?),OU=(.*?)$/$1@$2/L,  RULE:pattern/replacement/,  DEFAULT
 

@@ -269,13 +269,13 @@ def _log_in(
     """Log in over a connection of its own, and ask for the cluster. Trouble says why the login fails."""
     from moldau.client.connection import Connection, ConnectionLost
     from moldau.client.errors import ClientError, OptionError
-    from moldau.client.login import LoginRefused
+    from moldau.client.login import Denied
 
     try:
         connection = Connection(host, port, options)
     except OptionError as problem:
         raise Trouble("login", str(problem), "correct the sasl.* settings") from None
-    except LoginRefused as problem:
+    except Denied as problem:
         raise Trouble(
             "login",
             str(problem),

@@ -5,7 +5,7 @@ import asyncio
 from transaction_world import ID, World
 
 from moldau.broker.coordinator.transaction.metadata import Transaction
-from moldau.broker.coordinator.transaction.records import Record, encode
+from moldau.broker.coordinator.transaction.records import StateRecord, encode
 from moldau.broker.coordinator.transaction.states import TransactionState
 from moldau.common.protocol.errors import ErrorCode
 
@@ -23,7 +23,7 @@ def plant(world: World, state: TransactionState, producer_epoch: int, **fields: 
         updated_ms=world.clock.now_ms(),
         **{"start_ms": world.clock.now_ms(), "previous_producer_id": 77, **fields},  # type: ignore[arg-type]
     )
-    world.log.records[0] = [encode(Record(ID, transaction), 1)]
+    world.log.records[0] = [encode(StateRecord(ID, transaction), 1)]
     world.restart()
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from moldau.broker.coordinator.transaction.metadata import Transaction
-from moldau.broker.coordinator.transaction.records import Record, decode, encode, value_version
+from moldau.broker.coordinator.transaction.records import StateRecord, decode, encode, value_version
 from moldau.broker.coordinator.transaction.states import TransactionState
 
 ONGOING = Transaction(
@@ -22,7 +22,7 @@ KEY = bytes.fromhex("0000") + b"\x00\x04till"
 
 
 def test_a_value_of_version_0_byte_for_byte() -> None:
-    key, value = encode(Record("till", ONGOING._replace(client_version=0)), 0)
+    key, value = encode(StateRecord("till", ONGOING._replace(client_version=0)), 0)
     assert key == KEY
     assert value is not None
     assert value.hex(" ") == (
@@ -40,7 +40,7 @@ def test_a_value_of_version_0_byte_for_byte() -> None:
 
 
 def test_a_value_of_version_1_byte_for_byte() -> None:
-    _, value = encode(Record("till", ONGOING._replace(partitions=frozenset({("beer", 0)}))), 1)
+    _, value = encode(StateRecord("till", ONGOING._replace(partitions=frozenset({("beer", 0)}))), 1)
     assert value is not None
     assert value.hex(" ") == (
         "00 01 "  # version
@@ -62,7 +62,7 @@ def test_only_an_empty_transaction_has_null_for_its_partitions() -> None:
     complete = ONGOING._replace(state=TransactionState.COMPLETE_ABORT, partitions=frozenset())
     offset = 2 + 8 + 2 + 4 + 1
     for transaction, length in ((empty, -1), (complete, 0)):
-        _, value = encode(Record("till", transaction._replace(client_version=0)), 0)
+        _, value = encode(StateRecord("till", transaction._replace(client_version=0)), 0)
         assert value is not None
         assert int.from_bytes(value[offset : offset + 4], "big", signed=True) == length
 
@@ -78,8 +78,8 @@ def test_a_record_comes_back(state: TransactionState, version: int) -> None:
         transaction = transaction._replace(partitions=frozenset(), start_ms=-1)
     if version and state >= TransactionState.PREPARE_COMMIT:
         transaction = transaction._replace(last_producer_epoch=2)
-    key, value = encode(Record("till", transaction), version)
-    assert decode(key, value) == Record("till", transaction)
+    key, value = encode(StateRecord("till", transaction), version)
+    assert decode(key, value) == StateRecord("till", transaction)
 
 
 def test_a_producer_id_that_is_being_replaced_is_written() -> None:
@@ -89,13 +89,13 @@ def test_a_producer_id_that_is_being_replaced_is_written() -> None:
         next_producer_id=8,
         last_producer_epoch=32766,
     )
-    key, value = encode(Record("till", moving), 1)
-    assert decode(key, value) == Record("till", moving)
+    key, value = encode(StateRecord("till", moving), 1)
+    assert decode(key, value) == StateRecord("till", moving)
 
 
 def test_tombstones_and_strange_keys() -> None:
-    assert encode(Record("till", None), 1) == (KEY, None)
-    assert decode(KEY, None) == Record("till", None)
+    assert encode(StateRecord("till", None), 1) == (KEY, None)
+    assert decode(KEY, None) == StateRecord("till", None)
     assert decode(b"\x00\x05whatever", b"\x00\x00") is None
 
 

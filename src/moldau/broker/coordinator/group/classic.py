@@ -25,7 +25,7 @@ from moldau.broker.coordinator.group.classic_membership import CONSUMER, Members
 from moldau.broker.coordinator.group.classic_record import membership_of
 from moldau.broker.coordinator.group.classic_state import ClassicState
 from moldau.broker.coordinator.group.group import GroupKind
-from moldau.broker.coordinator.records import Record, group_metadata_tombstone
+from moldau.broker.coordinator.records import GroupRecord, group_metadata_tombstone
 from moldau.broker.coordinator.result import ParkedAnswer, Result
 from moldau.common.protocol.errors import ErrorCode
 from moldau.common.protocol.messages.coordinator_records import GroupMetadataValue
@@ -161,7 +161,7 @@ class ClassicGroup:
             return commit_timestamp_ms
         return None
 
-    def tombstones(self) -> list[Record]:
+    def tombstones(self) -> list[GroupRecord]:
         return [group_metadata_tombstone(self.group_id)]
 
     def session_restart(self, member: ClassicMember, now_ms: int) -> Callable[[], None]:

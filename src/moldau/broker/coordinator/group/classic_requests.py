@@ -22,7 +22,7 @@ from moldau.broker.coordinator.group.classic_record import value_of
 from moldau.broker.coordinator.group.classic_state import ClassicState
 from moldau.broker.coordinator.group.consumer_group import ConsumerGroup
 from moldau.broker.coordinator.group.group import Client
-from moldau.broker.coordinator.records import Record, group_metadata_record
+from moldau.broker.coordinator.records import GroupRecord, group_metadata_record
 from moldau.broker.coordinator.result import Parked, Result
 from moldau.common.protocol.errors import ErrorCode
 from moldau.common.protocol.messages.coordinator_records import GroupMetadataKey, GroupMetadataValue
@@ -110,7 +110,7 @@ class ClassicGroups:
         low_ms, high_ms = settings.group_min_session_timeout_ms, settings.group_max_session_timeout_ms
         if not low_ms <= request.session_timeout_ms <= high_ms:
             return refuse_join(ErrorCode.INVALID_SESSION_TIMEOUT, request.member_id)
-        prologue: list[Record] = []
+        prologue: list[GroupRecord] = []
         consumer_group = self._consumer_group(request.group_id)
         if consumer_group is not None:
             if not consumer_group.is_empty():

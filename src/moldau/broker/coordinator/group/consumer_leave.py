@@ -14,7 +14,7 @@ from moldau.broker.coordinator.group import consumer_records as records
 from moldau.broker.coordinator.group.consumer_group import ConsumerGroup, all_topic_names
 from moldau.broker.coordinator.group.consumer_member import NO_PARTITIONS, STATIC_LEAVE_EPOCH, ConsumerMember
 from moldau.broker.coordinator.group.consumer_requests import (
-    Refused,
+    Rejected,
     check_instance,
     unknown_instance,
     unknown_member,
@@ -23,7 +23,7 @@ from moldau.broker.coordinator.group.consumer_topics import Topics, metadata_has
 from moldau.common.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 
 
-def find_leaver(group: ConsumerGroup, request: ConsumerGroupHeartbeatRequest) -> ConsumerMember | Refused:
+def find_leaver(group: ConsumerGroup, request: ConsumerGroupHeartbeatRequest) -> ConsumerMember | Rejected:
     """The member that wants to leave."""
     if request.instance_id is None:
         return group.members.get(request.member_id) or unknown_member(group, request.member_id)

@@ -17,27 +17,27 @@ from typing import Any
 
 from moldau.broker.coordinator.group.assignors import Assignment
 from moldau.broker.coordinator.group.consumer_member import ClassicSide, ConsumerMember, PartitionEpochs
-from moldau.broker.coordinator.records import Record
+from moldau.broker.coordinator.records import GroupRecord
 from moldau.common.protocol.messages import coordinator_records as formats
 
 
-def group_record(group_id: str, group_epoch: int, metadata_hash: int) -> Record:
+def group_record(group_id: str, group_epoch: int, metadata_hash: int) -> GroupRecord:
     """The group epoch."""
     value = formats.ConsumerGroupMetadataValue(epoch=group_epoch, metadata_hash=metadata_hash)
-    return Record(formats.ConsumerGroupMetadataKey(group_id=group_id), value)
+    return GroupRecord(formats.ConsumerGroupMetadataKey(group_id=group_id), value)
 
 
-def group_tombstone(group_id: str) -> Record:
+def group_tombstone(group_id: str) -> GroupRecord:
     """The group is gone."""
-    return Record(formats.ConsumerGroupMetadataKey(group_id=group_id), None)
+    return GroupRecord(formats.ConsumerGroupMetadataKey(group_id=group_id), None)
 
 
-def partition_metadata_tombstone(group_id: str) -> Record:
+def partition_metadata_tombstone(group_id: str) -> GroupRecord:
     """Takes away what a Kafka before 4.1 may have left behind about the group's topics."""
-    return Record(formats.ConsumerGroupPartitionMetadataKey(group_id=group_id), None)
+    return GroupRecord(formats.ConsumerGroupPartitionMetadataKey(group_id=group_id), None)
 
 
-def member_record(group_id: str, member: ConsumerMember) -> Record:
+def member_record(group_id: str, member: ConsumerMember) -> GroupRecord:
     """What a member subscribes to, and who it is."""
     value = formats.ConsumerGroupMemberMetadataValue(
         instance_id=member.instance_id,
@@ -50,7 +50,7 @@ def member_record(group_id: str, member: ConsumerMember) -> Record:
         server_assignor=member.assignor,
         classic_member_metadata=_classic_value(member.classic),
     )
-    return Record(
+    return GroupRecord(
         formats.ConsumerGroupMemberMetadataKey(group_id=group_id, member_id=member.member_id), value
     )
 
@@ -88,20 +88,20 @@ def member_fields(value: formats.ConsumerGroupMemberMetadataValue) -> dict[str, 
     }
 
 
-def assignment_epoch_record(group_id: str, assignment_epoch: int, assigned_at_ms: int) -> Record:
+def assignment_epoch_record(group_id: str, assignment_epoch: int, assigned_at_ms: int) -> GroupRecord:
     """The epoch of the targets; written after them, so that whoever reads it has them."""
     value = formats.ConsumerGroupTargetAssignmentMetadataValue(
         assignment_epoch=assignment_epoch, assignment_timestamp=assigned_at_ms
     )
-    return Record(formats.ConsumerGroupTargetAssignmentMetadataKey(group_id=group_id), value)
+    return GroupRecord(formats.ConsumerGroupTargetAssignmentMetadataKey(group_id=group_id), value)
 
 
-def assignment_epoch_tombstone(group_id: str) -> Record:
+def assignment_epoch_tombstone(group_id: str) -> GroupRecord:
     """There are no targets any more."""
-    return Record(formats.ConsumerGroupTargetAssignmentMetadataKey(group_id=group_id), None)
+    return GroupRecord(formats.ConsumerGroupTargetAssignmentMetadataKey(group_id=group_id), None)
 
 
-def target_record(group_id: str, member_id: str, target: Assignment) -> Record:
+def target_record(group_id: str, member_id: str, target: Assignment) -> GroupRecord:
     """What a member should have."""
     value = formats.ConsumerGroupTargetAssignmentMemberValue(
         topic_partitions=[
@@ -109,7 +109,7 @@ def target_record(group_id: str, member_id: str, target: Assignment) -> Record:
             for topic_id in sorted(target)
         ]
     )
-    return Record(
+    return GroupRecord(
         formats.ConsumerGroupTargetAssignmentMemberKey(group_id=group_id, member_id=member_id), value
     )
 
@@ -119,7 +119,7 @@ def target_from(value: formats.ConsumerGroupTargetAssignmentMemberValue) -> Assi
     return {row.topic_id: frozenset(row.partitions) for row in value.topic_partitions}
 
 
-def current_record(group_id: str, member: ConsumerMember) -> Record:
+def current_record(group_id: str, member: ConsumerMember) -> GroupRecord:
     """A member's epoch and partitions."""
     value = formats.ConsumerGroupCurrentMemberAssignmentValue(
         member_epoch=member.member_epoch,
@@ -129,7 +129,7 @@ def current_record(group_id: str, member: ConsumerMember) -> Record:
         partitions_pending_revocation=_rows(member.pending),
     )
     key = formats.ConsumerGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=member.member_id)
-    return Record(key, value)
+    return GroupRecord(key, value)
 
 
 def _rows(partitions: PartitionEpochs) -> list[formats.TopicPartitions]:
@@ -156,29 +156,33 @@ def partitions_from(rows: list[formats.TopicPartitions], member_epoch: int) -> P
     return partitions
 
 
-def member_tombstones(group_id: str, member_id: str) -> list[Record]:
+def member_tombstones(group_id: str, member_id: str) -> list[GroupRecord]:
     """A member is gone: first what it held, then what it should hold, then itself."""
     return [
-        Record(formats.ConsumerGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=member_id), None),
-        Record(formats.ConsumerGroupTargetAssignmentMemberKey(group_id=group_id, member_id=member_id), None),
-        Record(formats.ConsumerGroupMemberMetadataKey(group_id=group_id, member_id=member_id), None),
+        GroupRecord(
+            formats.ConsumerGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=member_id), None
+        ),
+        GroupRecord(
+            formats.ConsumerGroupTargetAssignmentMemberKey(group_id=group_id, member_id=member_id), None
+        ),
+        GroupRecord(formats.ConsumerGroupMemberMetadataKey(group_id=group_id, member_id=member_id), None),
     ]
 
 
 def regex_record(
     group_id: str, pattern: str, topics: frozenset[str], image_version: int, at_ms: int
-) -> Record:
+) -> GroupRecord:
     """The topics that a pattern matched."""
     value = formats.ConsumerGroupRegularExpressionValue(
         topics=sorted(topics), version=image_version, timestamp=at_ms
     )
-    return Record(
+    return GroupRecord(
         formats.ConsumerGroupRegularExpressionKey(group_id=group_id, regular_expression=pattern), value
     )
 
 
-def regex_tombstone(group_id: str, pattern: str) -> Record:
+def regex_tombstone(group_id: str, pattern: str) -> GroupRecord:
     """No member uses the pattern any more."""
-    return Record(
+    return GroupRecord(
         formats.ConsumerGroupRegularExpressionKey(group_id=group_id, regular_expression=pattern), None
     )

@@ -26,7 +26,7 @@ CLIENT_MADE_ID_VERSION = 1
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class Rejected:
     """An error code with its message."""
 
     error_code: int
@@ -55,7 +55,7 @@ def owned_partitions(request: ConsumerGroupHeartbeatRequest) -> Owned | None:
 
 def check_request(
     request: ConsumerGroupHeartbeatRequest, api_version: int, assignors: Sequence[str]
-) -> Refused | None:
+) -> Rejected | None:
     """What is wrong with the request itself, whatever the group."""
     epoch = request.member_epoch
     needs_id = api_version >= CLIENT_MADE_ID_VERSION or epoch > JOIN_EPOCH or epoch == LEAVE_EPOCH
@@ -75,10 +75,10 @@ def check_request(
     elif epoch < STATIC_LEAVE_EPOCH:
         sentence = "MemberEpoch is invalid."
     if sentence is not None:
-        return Refused(ErrorCode.INVALID_REQUEST, sentence)
+        return Rejected(ErrorCode.INVALID_REQUEST, sentence)
     if request.server_assignor is not None and request.server_assignor not in assignors:
         supported = ", ".join(assignors)
-        return Refused(
+        return Rejected(
             ErrorCode.UNSUPPORTED_ASSIGNOR,
             f"ServerAssignor {request.server_assignor} is not supported. Supported assignors: {supported}.",
         )
@@ -95,7 +95,9 @@ def _check_join(request: ConsumerGroupHeartbeatRequest) -> str | None:
     return None
 
 
-def admit(group: ConsumerGroup, request: ConsumerGroupHeartbeatRequest, member_id: str) -> Admitted | Refused:
+def admit(
+    group: ConsumerGroup, request: ConsumerGroupHeartbeatRequest, member_id: str
+) -> Admitted | Rejected:
     """Find or create the member that sent a heartbeat (not one that leaves)."""
     joins = request.member_epoch == JOIN_EPOCH
     if request.instance_id is not None:
@@ -113,7 +115,7 @@ def _admit_static(
     instance_id: str,
     *,
     joins: bool,
-) -> Admitted | Refused:
+) -> Admitted | Rejected:
     holder = group.static_member(instance_id)
     if not joins:
         if holder is None:
@@ -124,7 +126,7 @@ def _admit_static(
     if holder is None:
         return Admitted(group.members.get(member_id) or ConsumerMember(member_id))
     if holder.member_epoch != STATIC_LEAVE_EPOCH and holder.classic is None:
-        return Refused(
+        return Rejected(
             ErrorCode.UNRELEASED_INSTANCE_ID,
             f"Static member {member_id} with instance id {instance_id} cannot join the group because the "
             f"instance id is owned by {holder.member_id} member.",
@@ -132,29 +134,29 @@ def _admit_static(
     return Admitted(holder, replaces=holder)
 
 
-def unknown_member(group: ConsumerGroup, member_id: str) -> Refused:
+def unknown_member(group: ConsumerGroup, member_id: str) -> Rejected:
     """The sender is not, or no longer, a member of the group."""
-    return Refused(
+    return Rejected(
         ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member_id} is not a member of group {group.group_id}."
     )
 
 
-def unknown_instance(instance_id: str) -> Refused:
+def unknown_instance(instance_id: str) -> Rejected:
     """No static member of that instance id."""
-    return Refused(ErrorCode.UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown.")
+    return Rejected(ErrorCode.UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown.")
 
 
-def check_instance(holder: ConsumerMember, member_id: str, instance_id: str) -> Refused | None:
+def check_instance(holder: ConsumerMember, member_id: str, instance_id: str) -> Rejected | None:
     """Another member has taken over the instance id."""
     if holder.member_id == member_id:
         return None
-    return Refused(
+    return Rejected(
         ErrorCode.FENCED_INSTANCE_ID,
         f"Static member {member_id} with instance id {instance_id} was fenced by member {holder.member_id}.",
     )
 
 
-def check_epoch(member: ConsumerMember, request: ConsumerGroupHeartbeatRequest) -> Refused | None:
+def check_epoch(member: ConsumerMember, request: ConsumerGroupHeartbeatRequest) -> Rejected | None:
     """A member must send its own epoch, or join again, owning nothing. The epoch before is accepted if it
     owns nothing but what it may own now: then only the answer with the new epoch got lost."""
     received, known = request.member_epoch, member.member_epoch
@@ -165,7 +167,7 @@ def check_epoch(member: ConsumerMember, request: ConsumerGroupHeartbeatRequest) 
         if owned is not None and has_all(member.assigned, owned):
             return None
     comparison = "greater" if received > known else "smaller"
-    return Refused(
+    return Rejected(
         ErrorCode.FENCED_MEMBER_EPOCH,
         f"The consumer group member has a {comparison} member epoch ({received}) than the one known by the "
         f"group coordinator ({known}). The member must abandon all its partitions and rejoin.",

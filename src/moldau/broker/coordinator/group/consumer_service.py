@@ -30,7 +30,7 @@ from moldau.broker.coordinator.group.consumer_member import (
     ConsumerMember,
 )
 from moldau.broker.coordinator.group.consumer_replay import ConsumerReplay, held_by_subscription
-from moldau.broker.coordinator.group.consumer_requests import Refused, admit, check_request
+from moldau.broker.coordinator.group.consumer_requests import Rejected, admit, check_request
 from moldau.broker.coordinator.group.consumer_timers import MemberTimers, why_removed
 from moldau.broker.coordinator.group.consumer_topics import LatestChange
 from moldau.broker.coordinator.group.group import Client
@@ -105,12 +105,12 @@ class ConsumerGroups:
         if request.member_epoch in (LEAVE_EPOCH, STATIC_LEAVE_EPOCH):
             return self._leave(request, now_ms)
         found = self._group_for(request)
-        if isinstance(found, Refused):
+        if isinstance(found, Rejected):
             return Result(found.response())
         group, conversion = found
         member_id = request.member_id or uuid_to_text(random_uuid(self.shard.random))
         admitted = self._full(group, request) or _pattern_refused(request) or admit(group, request, member_id)
-        if isinstance(admitted, Refused):
+        if isinstance(admitted, Rejected):
             return Result(admitted.response())
         if not self._has_memory(request, member_id):
             return Result(ConsumerGroupHeartbeatResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE))
@@ -137,7 +137,9 @@ class ConsumerGroups:
             self._converted(group, result, timers, limits, now_ms)
         return result
 
-    def _group_for(self, request: ConsumerGroupHeartbeatRequest) -> tuple[ConsumerGroup, list[Any]] | Refused:
+    def _group_for(
+        self, request: ConsumerGroupHeartbeatRequest
+    ) -> tuple[ConsumerGroup, list[Any]] | Rejected:
         """The group, with the records that turn a classic group of this name into a consumer group."""
         group_id, joins = request.group_id, request.member_epoch == JOIN_EPOCH
         group = self.shard.groups.get(group_id)
@@ -147,22 +149,22 @@ class ConsumerGroups:
             return ConsumerGroup(group_id, Journal()), []
         if not isinstance(group, ClassicGroup):
             kind = "Consumer group" if request.member_epoch > JOIN_EPOCH else "Group"
-            return Refused(ErrorCode.GROUP_ID_NOT_FOUND, f"{kind} {group_id} not found.")
+            return Rejected(ErrorCode.GROUP_ID_NOT_FOUND, f"{kind} {group_id} not found.")
         if not joins:
             return self._no_consumer_group(group, request)
         if group.is_empty():
             return ConsumerGroup(group_id, Journal()), group.tombstones()
         return upgrade(group, self.shard.settings(), self.shard.image())
 
-    def _no_consumer_group(self, group: ClassicGroup, request: ConsumerGroupHeartbeatRequest) -> Refused:
+    def _no_consumer_group(self, group: ClassicGroup, request: ConsumerGroupHeartbeatRequest) -> Rejected:
         """The group is a classic one. A member that was removed when it became so may come back: it is told
         that it is unknown, so that it joins again. Kafka's answer, GROUP_ID_NOT_FOUND, ends most clients."""
         policy = self.shard.settings().group_consumer_migration_policy
         may_join = group.is_empty() or (group.protocol_type == CONSUMER and may_upgrade(policy))
         if request.member_epoch > JOIN_EPOCH and may_join:
             sentence = f"Member {request.member_id} is not a member of group {group.group_id}."
-            return Refused(ErrorCode.UNKNOWN_MEMBER_ID, sentence)
-        return Refused(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group.group_id} is not a consumer group.")
+            return Rejected(ErrorCode.UNKNOWN_MEMBER_ID, sentence)
+        return Rejected(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group.group_id} is not a consumer group.")
 
     def _converted(
         self,
@@ -199,11 +201,11 @@ class ConsumerGroups:
         self, request: ConsumerGroupHeartbeatRequest, now_ms: int
     ) -> Result[ConsumerGroupHeartbeatResponse]:
         found = self._group_for(request)
-        if isinstance(found, Refused):
+        if isinstance(found, Rejected):
             return Result(found.response())
         group, _ = found
         member = find_leaver(group, request)
-        if isinstance(member, Refused):
+        if isinstance(member, Rejected):
             return Result(member.response())
         response = ConsumerGroupHeartbeatResponse(
             member_id=member.member_id, member_epoch=request.member_epoch
@@ -238,11 +240,11 @@ class ConsumerGroups:
             return False
         return instance_id is None or instance_id not in group.static_members
 
-    def _full(self, group: ConsumerGroup, request: ConsumerGroupHeartbeatRequest) -> Refused | None:
+    def _full(self, group: ConsumerGroup, request: ConsumerGroupHeartbeatRequest) -> Rejected | None:
         if not self.is_full(group, request.member_id, request.instance_id):
             return None
         size_max = self.limits_of(group.group_id).size_max
-        return Refused(
+        return Rejected(
             ErrorCode.GROUP_MAX_SIZE_REACHED,
             f"The consumer group has reached its maximum capacity of {size_max} members.",
         )
@@ -360,14 +362,14 @@ class ConsumerGroups:
         return Result(effects=[mark])
 
 
-def _pattern_refused(request: ConsumerGroupHeartbeatRequest) -> Refused | None:
+def _pattern_refused(request: ConsumerGroupHeartbeatRequest) -> Rejected | None:
     pattern = request.subscribed_topic_regex
     if not pattern:
         return None
     try:
         compile_pattern(pattern)
     except InvalidPattern as error:
-        return Refused(
+        return Rejected(
             ErrorCode.INVALID_REGULAR_EXPRESSION,
             f"SubscribedTopicRegex `{pattern}` is not a valid regular expression: {error}.",
         )

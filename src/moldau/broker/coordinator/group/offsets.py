@@ -18,7 +18,7 @@ from moldau.broker.coordinator.group.classic import ClassicGroup
 from moldau.broker.coordinator.group.consumer_group import OTHER_EPOCH, ConsumerGroup
 from moldau.broker.coordinator.group.group import Client
 from moldau.broker.coordinator.group.pending_offsets import PendingOffsets, Place
-from moldau.broker.coordinator.records import Record, offset_tombstone
+from moldau.broker.coordinator.records import GroupRecord, offset_tombstone
 from moldau.broker.coordinator.result import Result
 from moldau.broker.metadata.image import TopicState
 from moldau.common.protocol.declare import ZERO_UUID
@@ -132,7 +132,7 @@ class Offsets:
                         expire_timestamp=expire_timestamp,
                         topic_id=ZERO_UUID if keeps_expiry else state.topic_id,
                     )
-                    records.append(Record(key, value))
+                    records.append(GroupRecord(key, value))
                 rows.append(
                     OffsetCommitResponsePartition(partition_index=row.partition_index, error_code=outcome)
                 )
@@ -255,11 +255,11 @@ class Offsets:
             topics.append(OffsetDeleteResponseTopic(name=topic.name, partitions=rows))
         return Result(OffsetDeleteResponse(topics=topics), records)
 
-    def tombstones(self, group_id: str) -> list[Record]:
+    def tombstones(self, group_id: str) -> list[GroupRecord]:
         """Records that drop all offsets of a group, pending ones too."""
         return [offset_tombstone(group_id, topic, index) for topic, index in self._places(group_id)]
 
-    def topics_deleted(self, names: frozenset[str]) -> list[Record]:
+    def topics_deleted(self, names: frozenset[str]) -> list[GroupRecord]:
         """Records that drop the offsets of topics that are no more, pending ones too."""
         return [
             offset_tombstone(group_id, topic, index)
@@ -272,13 +272,13 @@ class Offsets:
         """The (topic, partition)s for which the group has an offset, committed or pending."""
         return dict.fromkeys((*self.by_group.get(group_id, ()), *self.pending.partitions(group_id)))
 
-    def expire(self, group_id: str, now_ms: int) -> list[Record]:
+    def expire(self, group_id: str, now_ms: int) -> list[GroupRecord]:
         """Records that drop what has expired of a group, and the group itself once it has neither members nor
         offsets."""
         group = self.shard.groups[group_id]
         retention_ms = self.shard.settings().offsets_retention_minutes * MINUTE_MS
         unstable = self.pending.partitions(group_id)
-        records: list[Record] = []
+        records: list[GroupRecord] = []
         left = len(unstable)
         for (topic, index), value in self.by_group.get(group_id, {}).items():
             if (topic, index) not in unstable and self._expired(value, group, topic, retention_ms, now_ms):

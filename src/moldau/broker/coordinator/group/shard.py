@@ -17,7 +17,7 @@ from moldau.broker.coordinator.group.offsets import Offsets
 from moldau.broker.coordinator.group.removals import Removals
 from moldau.broker.coordinator.group.transactional_offsets import TransactionalOffsets
 from moldau.broker.coordinator.journal import Journal
-from moldau.broker.coordinator.records import Record, decode, encode
+from moldau.broker.coordinator.records import GroupRecord, decode, encode
 from moldau.broker.coordinator.result import ParkedAnswer, Producer, Result
 from moldau.broker.metadata.image import Image
 from moldau.common.core.client_state import Holdings
@@ -78,10 +78,10 @@ class GroupShard:
 
     # What the runtime needs.
 
-    def encode(self, record: Record) -> tuple[bytes, bytes | None]:
+    def encode(self, record: GroupRecord) -> tuple[bytes, bytes | None]:
         return encode(record)
 
-    def replay(self, record: Record) -> None:
+    def replay(self, record: GroupRecord) -> None:
         self._replays[type(record.key)](record.key, record.value)
 
     def load(self, key: bytes, value: bytes) -> None:
@@ -89,7 +89,7 @@ class GroupShard:
         if record is not None and type(record.key) in self._replays:
             self.replay(record)
 
-    def replay_pending(self, record: Record, producer: Producer) -> None:
+    def replay_pending(self, record: GroupRecord, producer: Producer) -> None:
         self.transactional.replay_pending(record.key, record.value, producer)
 
     def end_transaction(self, producer_id: int, committed: bool) -> None:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from moldau.broker.coordinator.group.commit_refusal import refuse_transactional_commit
 from moldau.broker.coordinator.group.consumer_group import OTHER_EPOCH, ConsumerGroup
 from moldau.broker.coordinator.group.pending_offsets import Place
-from moldau.broker.coordinator.records import Record, decode
+from moldau.broker.coordinator.records import GroupRecord, decode
 from moldau.broker.coordinator.result import Producer, Result
 from moldau.common.protocol.errors import ErrorCode
 from moldau.common.protocol.messages.coordinator_records import OffsetCommitKey, OffsetCommitValue
@@ -115,7 +115,7 @@ class TransactionalOffsets:
                         commit_timestamp=now_ms,
                         topic_id=state.topic_id,
                     )
-                    records.append(Record(key, value))
+                    records.append(GroupRecord(key, value))
                 rows.append(
                     TxnOffsetCommitResponsePartition(partition_index=row.partition_index, error_code=outcome)
                 )

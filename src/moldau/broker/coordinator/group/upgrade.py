@@ -39,7 +39,7 @@ from moldau.broker.coordinator.group.classic_membership import CONSUMER
 from moldau.broker.coordinator.group.classic_state import ClassicState
 from moldau.broker.coordinator.group.consumer_group import ConsumerGroup, all_topic_names
 from moldau.broker.coordinator.group.consumer_member import ClassicSide, ConsumerMember, MemberState
-from moldau.broker.coordinator.group.consumer_requests import Refused
+from moldau.broker.coordinator.group.consumer_requests import Rejected
 from moldau.broker.coordinator.group.consumer_topics import Topics, metadata_hash
 from moldau.broker.coordinator.group.embedded_protocol import (
     Malformed,
@@ -84,7 +84,7 @@ def may_upgrade(policy: str) -> bool:
 
 def upgrade(
     classic: ClassicGroup, settings: BrokerSettings, image: Topics
-) -> tuple[ConsumerGroup, list[Any]] | Refused:
+) -> tuple[ConsumerGroup, list[Any]] | Rejected:
     """The group as it will be, and the records that make it so. Changes nothing."""
     group_id = classic.group_id
     try:
@@ -92,7 +92,7 @@ def upgrade(
         group = _converted(classic, image)
     except _Unfit as unfit:
         _log.warning("group %s stays a classic group: %s", group_id, unfit.details)
-        return Refused(
+        return Rejected(
             ErrorCode.GROUP_ID_NOT_FOUND,
             f"Cannot upgrade classic group {group_id} to consumer group because {unfit}.",
         )

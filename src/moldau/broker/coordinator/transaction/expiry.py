@@ -13,7 +13,7 @@ decided one is completed first.
 from collections.abc import Iterable, Iterator
 
 from moldau.broker.coordinator.transaction.metadata import Transaction
-from moldau.broker.coordinator.transaction.records import Record
+from moldau.broker.coordinator.transaction.records import StateRecord
 from moldau.broker.coordinator.transaction.states import AT_REST, TransactionState
 
 EXPIRED_RECORDS_MAX = 500
@@ -31,10 +31,10 @@ def is_overdue(transaction: Transaction | None, now_ms: int) -> bool:
     )
 
 
-def expired(transactions: Iterable[Transaction], expiration_ms: int, now_ms: int) -> Iterator[Record]:
+def expired(transactions: Iterable[Transaction], expiration_ms: int, now_ms: int) -> Iterator[StateRecord]:
     """The tombstones of the ids at rest that have not moved for `expiration_ms`."""
     return (
-        Record(transaction.transactional_id, None)
+        StateRecord(transaction.transactional_id, None)
         for transaction in transactions
         if transaction.state in AT_REST and transaction.updated_ms + expiration_ms <= now_ms
     )

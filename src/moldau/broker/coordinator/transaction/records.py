@@ -34,7 +34,7 @@ FLEXIBLE_VALUE_VERSION = 1
 """The first version with tagged fields, where the fields of KIP-890 stand."""
 
 
-class Record(NamedTuple):
+class StateRecord(NamedTuple):
     """One change of one transactional id; None deletes it."""
 
     transactional_id: str
@@ -46,7 +46,7 @@ def value_version(transaction_version: int) -> int:
     return FLEXIBLE_VALUE_VERSION if transaction_version >= 1 else 0
 
 
-def encode(record: Record, version: int) -> tuple[bytes, bytes | None]:
+def encode(record: StateRecord, version: int) -> tuple[bytes, bytes | None]:
     """The bytes of a record's key and value."""
     key = TransactionLogKey(transactional_id=record.transactional_id)
     key_bytes = _PREFIX.pack(KEY_VERSION) + key.encode(KEY_VERSION)
@@ -55,16 +55,16 @@ def encode(record: Record, version: int) -> tuple[bytes, bytes | None]:
     return key_bytes, _PREFIX.pack(version) + _value(record.transaction, version).encode(version)
 
 
-def decode(key: bytes, value: bytes | None) -> Record | None:
+def decode(key: bytes, value: bytes | None) -> StateRecord | None:
     """The record that these bytes mean; None for a kind of key that is not known. Raises
     MalformedMessage."""
     if _PREFIX.unpack_from(key)[0] != KEY_VERSION:
         return None
     transactional_id = TransactionLogKey.decode(key[_PREFIX.size :], KEY_VERSION).transactional_id
     if value is None:
-        return Record(transactional_id, None)
+        return StateRecord(transactional_id, None)
     message = TransactionLogValue.decode(value[_PREFIX.size :], _PREFIX.unpack_from(value)[0])
-    return Record(transactional_id, _transaction(transactional_id, message))
+    return StateRecord(transactional_id, _transaction(transactional_id, message))
 
 
 def by_topic(partitions: Iterable[TopicPartition]) -> list[tuple[str, list[int]]]:

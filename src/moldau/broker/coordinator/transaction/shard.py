@@ -31,7 +31,7 @@ from moldau.broker.coordinator.transaction.delivery import Delivery
 from moldau.broker.coordinator.transaction.expiry import EXPIRED_RECORDS_MAX, expired, is_overdue
 from moldau.broker.coordinator.transaction.init_producer import Identity
 from moldau.broker.coordinator.transaction.metadata import Decision, Transaction
-from moldau.broker.coordinator.transaction.records import Record, decode, encode, value_version
+from moldau.broker.coordinator.transaction.records import StateRecord, decode, encode, value_version
 from moldau.broker.coordinator.transaction.states import AT_REST, DECIDED, NAMES, TransactionState
 from moldau.common.protocol.errors import ErrorCode
 from moldau.common.protocol.messages.describe_transactions import TransactionState as DescribedTransaction
@@ -86,10 +86,10 @@ class TransactionShard:
 
     # What the runtime needs.
 
-    def encode(self, record: Record) -> tuple[bytes, bytes | None]:
+    def encode(self, record: StateRecord) -> tuple[bytes, bytes | None]:
         return encode(record, value_version(self._server_version()))
 
-    def replay(self, record: Record) -> None:
+    def replay(self, record: StateRecord) -> None:
         transactional_id, transaction = record
         if transaction is None:
             self.transactions.pop(transactional_id)
@@ -270,7 +270,7 @@ class TransactionShard:
 
         return Result(
             response,
-            [Record(transactional_id, changed)],
+            [StateRecord(transactional_id, changed)],
             on_failure=repair,
             on_commit=begin if changed.state in DECIDED else None,
         )
@@ -280,7 +280,7 @@ class TransactionShard:
         transaction as it is, or a tombstone where there is none."""
         if not final or not self._may_be_deposed():
             return Result(response)
-        return Result(response, [Record(transactional_id, self.transactions.get(transactional_id))])
+        return Result(response, [StateRecord(transactional_id, self.transactions.get(transactional_id))])
 
     def _set_deadline(self, transactional_id: str, earliest_ms: int) -> None:
         """An ongoing transaction's deadline, but not before `earliest_ms`: it may have passed while a
@@ -322,7 +322,7 @@ class TransactionShard:
             if shard.transactions.get(prepared.transactional_id) is not prepared:
                 return Result()  # the shard was loaded again, and delivers again
             return Result(
-                records=[Record(prepared.transactional_id, prepared.completed(now_ms))],
+                records=[StateRecord(prepared.transactional_id, prepared.completed(now_ms))],
                 on_commit=lambda: self._complete(prepared),
                 on_failure=lambda _error_code: self.delivery.again(prepared),
             )

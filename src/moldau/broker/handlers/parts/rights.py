@@ -1,4 +1,4 @@
-"""May this client do that? What handlers ask before they act, and how refused rows are put aside.
+"""Authorisation in handlers: the checks before they act, and how refused rows are put aside.
 
     may(broker, session, READ, GROUP, "g")       one resource; with no authorizer set: yes, for one comparison
     granted(...)                                 the items of a list that the client has the right to

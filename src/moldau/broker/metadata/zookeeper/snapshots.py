@@ -1,4 +1,4 @@
-"""Snapshots: written by whoever appends every so-manyth entry; what they replace is removed.
+"""Writes a snapshot of the metadata every so many entries, and removes what it replaces.
 
     head 2000   entries 1001 .. 2000 | snapshot 2000      the entries up to 1000 are gone
 

@@ -1,4 +1,5 @@
-"""Brokers that were overtaken go first: without this, one that appends all the time starves the others.
+"""Fairness between appending brokers: one that was overtaken goes first. Without this, one that appends all
+the time starves the others.
 
 Who has just appended is always faster than who must first read what overtook it. So an overtaken broker
 makes an ephemeral child of the head node. The answer to every append tells how many children head has, at no

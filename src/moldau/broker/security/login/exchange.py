@@ -29,7 +29,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import NamedTuple
 
-from moldau.broker.security.login.steps import Accepted, Challenge, Mechanism, Offer, Refused, Step
+from moldau.broker.security.login.steps import Accepted, Challenge, Denied, Mechanism, Offer, Step
 from moldau.common.core.waiting import Answer, then
 from moldau.common.protocol.errors import ErrorCode
 from moldau.common.protocol.frames import RequestHeader, frame_response, is_flexible, parse_request_header
@@ -189,7 +189,7 @@ class Login:
             return frame_response(header.correlation_id, flexible, response.encode(version))
 
         def reply(step: Step) -> Reply:
-            if isinstance(step, Refused):
+            if isinstance(step, Denied):
                 response = SaslAuthenticateResponse(
                     error_code=ErrorCode.SASL_AUTHENTICATION_FAILED,
                     error_message=step.sentence or self._usual_sentence(),
@@ -208,7 +208,7 @@ class Login:
         return then(self._step(request.auth_bytes), reply)
 
     def _bare_reply(self, step: Step) -> Reply:
-        if isinstance(step, Refused):
+        if isinstance(step, Denied):
             return self._fail(None, step.reason)
         assert isinstance(step, Challenge | Accepted)
         token = step.token
@@ -226,7 +226,7 @@ class Login:
         earlier = self._earlier
         if earlier is None or not isinstance(step, Accepted) or step.principal == earlier.principal:
             return step
-        return Refused(
+        return Denied(
             "it re-authenticated as somebody else",
             "Cannot change principals during re-authentication from "
             f"{earlier.principal.replace(':', '.', 1)}: {step.principal.replace(':', '.', 1)}",
@@ -260,7 +260,7 @@ class _OtherMechanism:
 
     def step(self, token: bytes) -> Step:
         del token
-        return Refused(
+        return Denied(
             "it re-authenticated with another mechanism",
             f"SASL mechanism '{self._asked}' requested by client is not supported for re-authentication of "
             f"mechanism '{self._earlier}'",

@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from moldau.broker.security.kerberos_names import KerberosNames, NoName
-from moldau.broker.security.login.steps import Accepted, Challenge, Refused, Step
+from moldau.broker.security.login.steps import Accepted, Challenge, Denied, Step
 from moldau.common.core.waiting import Answer
 from moldau.common.credentials.gssapi_library import (
     AUTHENTICATION_ONLY,
@@ -100,7 +100,7 @@ class Gssapi:
                 return self._last(token)
             return self._next(token)
         except self._acceptor.gssapi.exceptions.GSSError as error:
-            return Refused(f"Kerberos refused it: {error_text(error)}")
+            return Denied(f"Kerberos refused it: {error_text(error)}")
 
     def _next(self, token: bytes) -> Step:
         if self._context is None:
@@ -110,10 +110,10 @@ class Gssapi:
         if not context.complete:
             self._rounds += 1
             if self._rounds > _ROUNDS_MAX:
-                return Refused("its Kerberos exchange does not come to an end")
+                return Denied("its Kerberos exchange does not come to an end")
             answer = context.step(token) or b""
         elif token:
-            return Refused("it sent a token after its Kerberos exchange was over")
+            return Denied("it sent a token after its Kerberos exchange was over")
         if answer or not context.complete:
             return Challenge(answer)
         self._offered = True
@@ -123,10 +123,10 @@ class Gssapi:
     def _last(self, token: bytes) -> Step:
         chosen = self._context.unwrap(token).message
         if len(chosen) < 1 + SIZE_BYTES or chosen[0] != AUTHENTICATION_ONLY:
-            return Refused("it chose a security layer, and there is only authentication")
+            return Denied("it chose a security layer, and there is only authentication")
         principal = str(self._context.initiator_name)
         try:
             user = self._names.user(principal)
         except NoName as error:
-            return Refused(f"its Kerberos principal is no user here: {error}")
+            return Denied(f"its Kerberos principal is no user here: {error}")
         return Accepted(f"User:{user}")

@@ -9,7 +9,7 @@ The session ends with the token (KIP-368). Extensions that a client may send are
 
 from collections.abc import Awaitable, Callable
 
-from moldau.broker.security.login.steps import Accepted, Challenge, Refused, Step
+from moldau.broker.security.login.steps import Accepted, Challenge, Denied, Step
 from moldau.common.core.clock import Clock
 from moldau.common.core.waiting import Answer
 from moldau.common.credentials.jwt.checks import CheckedToken, Rules, check_token
@@ -55,12 +55,12 @@ class OAuthBearer:
         """The client's message; or its last word after a refusal."""
         if self._refused is not None:
             if token != SEPARATOR.encode():
-                return Refused(f"{self._refused}; and another message than the expected one followed")
-            return Refused(self._refused)
+                return Denied(f"{self._refused}; and another message than the expected one followed")
+            return Denied(self._refused)
         try:
             message = parse_client_message(token)
         except OAuthSyntaxError as error:
-            return Refused(f"it sent {error}")
+            return Denied(f"it sent {error}")
         return self._checked(message.token, message.user)
 
     async def _checked(self, token: str, user: str) -> Step:
@@ -70,5 +70,5 @@ class OAuthBearer:
             self._refused = f"its token was refused: {error}"
             return Challenge(INVALID_TOKEN)
         if user and user != checked.name:
-            return Refused("it asked to be somebody else than its token says")
+            return Denied("it asked to be somebody else than its token says")
         return Accepted(f"User:{checked.name}", b"", checked.expires_ms)

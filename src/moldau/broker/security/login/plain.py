@@ -11,10 +11,10 @@ import hmac
 import random
 from collections.abc import Mapping
 
-from moldau.broker.security.login.steps import Accepted, Refused, Step
+from moldau.broker.security.login.steps import Accepted, Denied, Step
 
-_WRONG = Refused("the name or the password is wrong", "Authentication failed: Invalid username or password")
-_OTHER_ID = Refused(
+_WRONG = Denied("the name or the password is wrong", "Authentication failed: Invalid username or password")
+_OTHER_ID = Denied(
     "an authorization id that is not the user's",
     "Authentication failed: Client requested an authorization id that is different from username",
 )
@@ -53,14 +53,14 @@ class Plain:
         """Compare name and password."""
         parts = token.split(b"\0", 3)
         if len(parts) != 3:
-            return Refused("a token that has not the three parts of PLAIN")
+            return Denied("a token that has not the three parts of PLAIN")
         try:
             other_id, name = parts[0].decode(), parts[1].decode()
             parts[2].decode()
         except UnicodeDecodeError:
-            return Refused("a token that is not UTF-8")
+            return Denied("a token that is not UTF-8")
         if not name or not parts[2]:
-            return Refused("an empty name or password")
+            return Denied("an empty name or password")
         if not self._users.match(name, parts[2]):
             return _WRONG
         if other_id and other_id != name:

@@ -18,7 +18,7 @@ import random
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from moldau.broker.security.login.steps import Accepted, Challenge, Refused, Step
+from moldau.broker.security.login.steps import Accepted, Challenge, Denied, Step
 from moldau.common.core.waiting import Answer, then
 from moldau.common.credentials.scram import (
     ITERATIONS_DEFAULT,
@@ -39,7 +39,7 @@ from moldau.common.credentials.scram_credential import ScramCredential
 
 _NONCE_BYTES = 24
 _SALT_BYTES = 16
-_OTHER_ID = Refused(
+_OTHER_ID = Denied(
     "an authorization id that is not the user's",
     "Authentication failed: Client requested an authorization id that is different from username",
 )
@@ -93,12 +93,12 @@ class Scram:
                 return self._first(text)
             return self._final(text, self._credential)
         except ScramSyntaxError as error:
-            return Refused(str(error))
+            return Denied(str(error))
 
     def _first(self, text: str) -> Answer[Step]:
         binding, other_id, bare = _header_and_rest(text)
         if binding not in ("n", "y"):
-            return Refused("a demand for channel binding, which Kafka does not have")
+            return Denied("a demand for channel binding, which Kafka does not have")
         (escaped_name, client_nonce), extensions = fields(bare, "n", "r")
         name = unescaped(escaped_name)
         checked_nonce(client_nonce)
@@ -140,18 +140,18 @@ class Scram:
     def _final(self, text: str, credential: ScramCredential) -> Step:
         unproven, comma, proof_text = text.rpartition(",p=")
         if not comma:
-            return Refused("a final message without a proof")
+            return Denied("a final message without a proof")
         (binding, nonce), _ = fields(unproven, "c", "r")
         proof = base64_bytes(proof_text)
         auth_message = f"{self._spoken},{unproven}".encode()
         right = proof_is_right(self._mechanism, credential.stored_key, auth_message, proof)
         if base64_bytes(binding) != self._gs2_header.encode():
-            return Refused("another channel binding than at the beginning")
+            return Denied("another channel binding than at the beginning")
         if not hmac.compare_digest(nonce.encode(), self._nonce.encode()):
-            return Refused("another nonce than the one given")
+            return Denied("another nonce than the one given")
         known = self._known
         if known is None or not right:
-            return Refused("the name or the password is wrong")
+            return Denied("the name or the password is wrong")
         signature = server_signature(self._mechanism, credential.server_key, auth_message)
         token = f"v={base64_text(signature)}".encode()
         return Accepted(known.principal, token, known.expires_ms, known.token_id)

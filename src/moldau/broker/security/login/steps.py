@@ -2,12 +2,12 @@
 
     token -> Challenge   the client has to answer the token in it
              Accepted    the client is who it says; an empty last token may still be sent
-             Refused     it is not; the login is over
+             Denied     it is not; the login is over
 
 A mechanism does nothing but compute. One that has to wait (for keys from a URL, for a library that blocks)
 returns an awaitable of the step, and the connection is not read meanwhile.
 
-A `Refused` has two sentences. `reason` is for the log. What the client is told must not differ between a
+A `Denied` has two sentences. `reason` is for the log. What the client is told must not differ between a
 wrong password and a user who does not exist, so it is the same for all refusals of a mechanism unless a
 `sentence` is given.
 """
@@ -48,7 +48,7 @@ class Accepted(Step):
 
 
 @dataclass(frozen=True, slots=True)
-class Refused(Step):
+class Denied(Step):
     """The login has failed. `reason`: a clause for the log, without anything that the client sent."""
 
     reason: str
@@ -59,7 +59,7 @@ class Mechanism(Protocol):
     """One login by one mechanism."""
 
     def step(self, token: bytes) -> Answer[Step]:
-        """Take the client's next token; not called again after `Accepted` or `Refused`."""
+        """Take the client's next token; not called again after `Accepted` or `Denied`."""
 
 
 Begin = Callable[[], Mechanism]
