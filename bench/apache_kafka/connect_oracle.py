@@ -17,14 +17,19 @@ from bench.apache_kafka import HERE, cache_dir, libraries
 
 def ask(questions: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """An answer a question; `{"error": ..., "class": ...}` where Kafka throws."""
+    lines = "\n".join(json.dumps(each) for each in questions).encode()
+    command = ["java", "-XX:TieredStopAtLevel=1", "-cp", compiled("ConnectOracle"), "ConnectOracle"]
+    done = subprocess.run(command, input=lines, capture_output=True, check=True, timeout=300)
+    return [json.loads(line) for line in done.stdout.decode().split("\n") if line]
+
+
+def compiled(name: str) -> str:
+    """The class path of a program of this folder, compiled on first use, with Kafka's jars."""
     jars = f"{libraries()}/*"
-    classes = cache_dir() / "connect-oracle"
-    source = HERE / "ConnectOracle.java"
-    made = classes / "ConnectOracle.class"
+    classes = cache_dir() / "connect-classes"
+    source = HERE / f"{name}.java"
+    made = classes / f"{name}.class"
     if not made.exists() or made.stat().st_mtime < source.stat().st_mtime:
         command = ["javac", "-nowarn", "-cp", jars, "-d", str(classes), str(source)]
         subprocess.run(command, check=True, capture_output=True, timeout=300)
-    lines = "\n".join(json.dumps(each) for each in questions).encode()
-    command = ["java", "-XX:TieredStopAtLevel=1", "-cp", f"{classes}:{jars}", "ConnectOracle"]
-    done = subprocess.run(command, input=lines, capture_output=True, check=True, timeout=300)
-    return [json.loads(line) for line in done.stdout.decode().split("\n") if line]
+    return f"{classes}:{jars}"

@@ -70,6 +70,7 @@ def all_figures() -> dict[str, Figure]:
         cluster_throughput,
         compaction,
         compressed,
+        connect_data,
         failover,
         hostile,
         kit_consume,
@@ -123,6 +124,7 @@ def all_figures() -> dict[str, Figure]:
         registry,
         rest,
         schemas,
+        connect_data,
     )
     figures = [module.FIGURE for module in modules] + list(hostile.FIGURES) + [tools.START, tools.LOAD]
     return {figure.name: figure for figure in figures}

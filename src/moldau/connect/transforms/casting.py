@@ -47,6 +47,9 @@ def cast_value(value: Any, target: Type, source: Schema | None = None) -> Any:
     """One value. RowError."""
     if value is None:
         return None
+    if type(value) is int and target in BITS:
+        half = 1 << (BITS[target] - 1)
+        return value if -half <= value < half else _wrapped(value, BITS[target])
     if target is Type.STRING:
         return _text(value, source)
     if type(value) in _LOGICAL_OF:
@@ -110,6 +113,8 @@ def _from_text(text: str, target: Type) -> Any:
 
 
 def _text(value: Any, source: Schema | None) -> str:
+    if type(value) is int or type(value) is str:
+        return str(value)
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, float):

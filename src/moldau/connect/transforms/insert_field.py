@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import repeat
 from typing import Any, ClassVar, NamedTuple
 
 import pyarrow as pa
@@ -83,23 +84,31 @@ class InsertField(SideTransform):
                 "org.apache.kafka.connect.source.SourceRecord"
             )
             raise BadRecord(reason, 0)
+        if isinstance(batch.value.values if not self.is_key else batch.key.values, list):
+            self._added = self._values(batch)
         return super().apply(batch)
+
+    def _values(self, batch: Batch) -> list[dict[str, Any]]:
+        """What is added to each record that has no schema."""
+        names = [each.name for each in self._inserted]
+        columns: list[Iterable[Any]] = []
+        for each in self._inserted:
+            if each.source == "timestamp.field":
+                columns.append(batch.timestamps_ms.to_pylist())
+            elif each.source == "offset.field" and batch.offsets is not None:
+                columns.append(batch.offsets.to_pylist())
+            else:
+                columns.append(repeat(self._value(each.source, batch), len(batch)))
+        return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
 
     def value(self, value: Any, row: int, batch: Batch) -> Any:
         """See SideTransform."""
-        made = dict(require_map(value, PURPOSE))
-        for each in self._inserted:
-            made[each.name] = self._value(each.source, row, batch)
-        return made
+        return {**require_map(value, PURPOSE), **self._added[row]}
 
-    def _value(self, source: str, row: int, batch: Batch) -> Any:
+    def _value(self, source: str, batch: Batch) -> Any:
         if source == "topic.field":
             return batch.topic
-        if source == "partition.field":
-            return _partition(batch)
-        if source == "offset.field":
-            return None if batch.offsets is None else batch.offsets[row].as_py()
-        return batch.timestamps_ms[row].as_py() if source == "timestamp.field" else self._static
+        return _partition(batch) if source == "partition.field" else self._static
 
     def column(self, schema: Schema, array: pa.Array, batch: Batch) -> Column:
         """See SideTransform."""
@@ -119,7 +128,7 @@ class InsertField(SideTransform):
             return batch.timestamps_ms.view(kind)
         if source == "offset.field" and batch.offsets is not None:
             return batch.offsets
-        return pa.repeat(pa.scalar(self._value(source, 0, batch), kind), len(batch))
+        return pa.repeat(pa.scalar(self._value(source, batch), kind), len(batch))
 
 
 def _inserted(source: str, text: str) -> _Inserted:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -23,6 +23,8 @@ from moldau.connect.transforms.base import (
 )
 
 PURPOSE = "field replacement"
+NAMES_MAX = 10_000
+"""So many names of fields are remembered."""
 
 
 def pairs_of(texts: Sequence[str]) -> dict[str, str]:
@@ -44,6 +46,20 @@ def _renames_error(value: Any) -> str | None:
     return None
 
 
+class _Plan(dict[str, str | None]):
+    """What becomes of each name that was seen; None: it is left out."""
+
+    def __init__(self, decide: Callable[[str], str | None]) -> None:
+        super().__init__()
+        self._decide = decide
+
+    def __missing__(self, name: str) -> str | None:
+        if len(self) >= NAMES_MAX:
+            self.clear()
+        self[name] = self._decide(name)
+        return self[name]
+
+
 class ReplaceField(SideTransform):
     """Drops, keeps or renames fields."""
 
@@ -60,6 +76,7 @@ class ReplaceField(SideTransform):
         self._exclude = frozenset(settings.get("exclude") or ())
         self._include = frozenset(settings.get("include") or ())
         self._renames = pairs_of(settings.get("renames") or ())
+        self._plan = _Plan(lambda name: self._renames.get(name, name) if self._keeps(name) else None)
 
     def _keeps(self, name: str) -> bool:
         return name not in self._exclude and (not self._include or name in self._include)
@@ -67,7 +84,8 @@ class ReplaceField(SideTransform):
     def value(self, value: Any, row: int, batch: Batch) -> Any:
         """See SideTransform."""
         given = require_map(value, PURPOSE)
-        return {self._renames.get(name, name): each for name, each in given.items() if self._keeps(name)}
+        plan = self._plan
+        return {new: each for name, each in given.items() if (new := plan[name]) is not None}
 
     def column(self, schema: Schema, array: pa.Array, batch: Batch) -> Column:
         """See SideTransform."""
