@@ -177,7 +177,7 @@ FIGURE = Figure(
     ),
     note="CPU time, best of five rounds. Written are the records with schema, also where the JSON has none.",
     subjects={
-        "ours": Subject("moldau.connect", _ours),
+        "moldau": Subject("moldau.connect", _ours),
         "kafka": Subject("Kafka's connect-json, connect-transforms (JVM)", _kafka),
     },
 )
