@@ -7,7 +7,7 @@ produces into a transaction that spans processes. Other libraries offer neither.
     cluster.py     metadata, request routing, retries
     offsets.py     offsets by time, and committed offsets
     fetcher.py     the batches of a range of a partition
-    admin/acls.py  ACLs in requests and responses
+    admin/         what a cluster is asked for by commands and services: topics, groups, rights ...
     arrow.py       those batches as Arrow record batches; _columns.c (or its twin columns.py) decodes them
 
 It works with any Kafka broker, and imports nothing of our broker but the codec. Not here: consumer groups,

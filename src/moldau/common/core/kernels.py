@@ -2,6 +2,8 @@
 
 A kernel is an extension module beside a Python module that defines the interface of both and holds the twin.
 `MOLDAU_KERNELS=python` in the environment selects the twins everywhere (for tests, and to rule out a kernel).
+Every kernel is optional when Moldau is installed (setup.py), so each twin serves those who have neither a
+wheel nor a compiler; that it is a test's oracle too is not why it is here.
 
 In a checkout the extension modules stay as they were built while the source goes on (`git pull`), so each has
 the version of its interface. One that was built from another version is not used, with a warning: its twin
