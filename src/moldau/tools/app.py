@@ -45,6 +45,7 @@ COMMANDS: dict[str, str] = {
     "agent": "moldau.tools.commands.agent.command",
     "rest": "moldau.tools.commands.rest.command",
     "demo": "moldau.tools.demo.command",
+    "demo-connect": "moldau.tools.demo.connect.command",
     "kafka-home": "moldau.tools.kafka.homes.home",
     "version": "moldau.tools.version",
 }
