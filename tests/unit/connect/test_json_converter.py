@@ -154,6 +154,36 @@ def test_an_envelope_cannot_be_faked_by_a_value() -> None:
     assert [python_values(run.column) for run in made] == [["a"], ['},"payload":']]
 
 
+def test_schemas_that_are_hostile_cost_their_record() -> None:
+    deep: Any = {"type": "int32"}
+    for _ in range(400):
+        deep = {"type": "array", "items": deep}
+    number = {"type": "bytes", "name": "org.apache.kafka.connect.data.Decimal", "parameters": {"scale": "0"}}
+    odd = {**number, "parameters": {"scale": "x"}}
+    long = base64.b64encode(b"\1" * 5000).decode()
+    given = payloads(
+        envelope({"type": "boolean"}, True), envelope(deep, []), envelope(odd, "AA=="), envelope(number, long)
+    )
+    made, refused = converter().to_columns("t", given)
+    assert [run.first for run in made] == [0]
+    assert [each.row for each in refused] == [1, 2, 3]
+    assert ("deep" in refused[0].reason, "38 digits" in refused[2].reason) == (True, True)
+
+
+@pytest.mark.parametrize("blank", ["", " ", "\n  "])
+def test_schemas_that_take_turns_however_they_are_spaced(blank: str) -> None:
+    texts = []
+    for number in range(100):
+        kind = "int32" if number % 2 else "int64"
+        parts = ('{"schema":', f'{{"type":"{kind}","doc":",\\"payload\\":"}},', '"payload":', f"{number}}}")
+        texts.append(blank.join(parts))
+    made, refused = converter().to_columns("t", payloads(*texts))
+    assert refused == []
+    assert [python_values(run.column) for run in made] == [[number] for number in range(100)]
+    whole, _ = converter().to_columns("t", payloads(*texts[::2], None, *texts[::2]))
+    assert [len(run.column) for run in whole] == [101]
+
+
 def test_required_null_is_refused_when_written() -> None:
     schema = struct_schema({"a": Schema(Type.INT32)})
     column = Column(schema, pa.array([{"a": 1}, {"a": None}, None], pa.struct([pa.field("a", pa.int32())])))

@@ -208,6 +208,21 @@ def test_runs_by_schema_and_refused_ones(registry: FakeRegistry) -> None:
     assert "40403" in refused[1].reason or "not found" in refused[1].reason.lower()
 
 
+def test_schemas_that_double_or_contain_themselves_are_refused(registry: FakeRegistry) -> None:
+    inner: Any = "int"
+    for level in range(40):
+        fields = [{"name": "a", "type": inner}, {"name": "b", "type": f"R{level - 1}" if level else "int"}]
+        inner = {"type": "record", "name": f"R{level}", "fields": fields}
+    itself = {"type": "record", "name": "N", "fields": [{"name": "n", "type": ["null", "N"]}]}
+    made = converter(AvroConverter, registry)
+    given = [
+        b"\0" + registry.add("s", json.dumps(each)).to_bytes(4, "big") + b"\0" for each in (inner, itself)
+    ]
+    runs, refused = made.to_columns("t", pa.array(given))
+    assert runs == []
+    assert ["columns" in refused[0].reason, "contains itself" in refused[1].reason] == [True, True]
+
+
 def test_keys_that_are_texts_and_values_without_schema(registry: FakeRegistry) -> None:
     made = converter(AvroConverter, registry, is_key=True)
     payloads, refused = made.to_payloads("t", Column(None, ["a", None, {"x": 1}, "b"]))

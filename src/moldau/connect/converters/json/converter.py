@@ -6,14 +6,17 @@ to P; such a prefix is learned once, and what lies behind it is read alone.
 
 from __future__ import annotations
 
+import re
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
+from itertools import islice
 from typing import Any, ClassVar
 
 import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from moldau.connect.arrow_types import arrow_type
 from moldau.connect.batch import Column
 from moldau.connect.converter import Converted, Converter, Refused
 from moldau.connect.converters.json.documents import REFUSED, NoJson, parsed, parsed_exactly
@@ -36,7 +39,25 @@ NO_ENVELOPE = (
 )
 NULL_REQUIRED = "Conversion error: null value for field that is required and has no default value"
 _BEFORE_PAYLOAD = b',"payload":'
+_PAYLOAD = re.compile(rb',\s*"payload"\s*:')
 _CANDIDATES_MAX = 8
+PREFIXES_MAX = 16
+"""So many schemas may take turns in a topic before each record is read by itself."""
+
+
+def _length_of_run(payloads: pa.Array, row: int, prefix: bytes) -> int:
+    """How many payloads from `row` on begin so (nulls do). Looked at in steps that grow, because runs may be
+    short."""
+    length, step = 0, 16
+    while row + length < len(payloads):
+        part = payloads.slice(row + length, step)
+        fits = pc.and_(pc.starts_with(part, pattern=prefix), pc.ends_with(part, pattern=b"}"))
+        other: int = pc.index(pc.fill_null(fits, True), False).as_py()
+        if other >= 0:
+            return length + other
+        length += len(part)
+        step *= 4
+    return length
 
 
 class JsonConverter(Converter):
@@ -53,12 +74,12 @@ class JsonConverter(Converter):
         self._defaults = bool(settings.get("replace.null.with.default", True))
         self._known: OrderedDict[bytes, Schema | None] = OrderedDict()
         self._envelopes: OrderedDict[Schema, bytes] = OrderedDict()
-        self._prefix: tuple[bytes, Schema | None] | None = None
+        self._prefixes: list[tuple[bytes, Schema | None]] = []
         self._content: Schema | None = None
         content = settings.get("schema.content")
         if content and self._with_schemas:
             try:
-                self._content = schema_from_json(orjson.loads(content))
+                self._content = self._schema(orjson.loads(content))
             except orjson.JSONDecodeError as error:
                 raise ConnectError(
                     f"Failed to parse schema in converter config due to serialization error: {error}"
@@ -102,16 +123,13 @@ class JsonConverter(Converter):
     def _read_envelopes(self, payloads: pa.Array, runs: Runs) -> None:
         count, row = len(payloads), 0
         while row < count:
-            found = self._prefix
-            if found is None or not self._begins(payloads[row].as_py(), found[0]):
+            payload = payloads[row].as_py()
+            found = next((each for each in self._prefixes if self._begins(payload, each[0])), None)
+            if found is None:
                 row = self._learn(payloads, row, runs)
                 continue
-            rest = payloads.slice(row)
-            fits = pc.and_(pc.starts_with(rest, pattern=found[0]), pc.ends_with(rest, pattern=b"}"))
-            fits = pc.fill_null(fits, True)
-            first_other = pc.index(fits, False).as_py()
-            length = count - row if first_other < 0 else first_other
-            inner = pc.binary_slice(rest.slice(0, length), len(found[0]), -1)
+            length = _length_of_run(payloads, row, found[0])
+            inner = pc.binary_slice(payloads.slice(row, length), len(found[0]), -1)
             rows = list(range(row, row + length))
             if found[1] is None:
                 self._read_schemaless(inner, rows, runs)
@@ -141,12 +159,12 @@ class JsonConverter(Converter):
             schema = self._schema(envelope["schema"])
         except NoJson as error:
             runs.refuse({row: f"{REFUSED}{error}"})
-        except NoSchema as error:
+        except ConnectError as error:
             runs.refuse({row: str(error)})
         else:
             prefix = self._prefix_of(payload, envelope["schema"])
-            if prefix is not None and prefix != (self._prefix and self._prefix[0]):
-                self._prefix = (prefix, schema)
+            if prefix is not None and all(prefix != each for each, _ in self._prefixes):
+                self._prefixes = [(prefix, schema), *self._prefixes[: PREFIXES_MAX - 1]]
                 return row  # to be read with those that follow
             exactly = parsed_exactly(payload, decimals=True)["payload"]
             self._read_one(schema, envelope["payload"], exactly, row, runs)
@@ -166,11 +184,17 @@ class JsonConverter(Converter):
         runs.add([row], Column(schema, array))
 
     def _schema(self, node: Any) -> Schema | None:
-        text = orjson.dumps(node)
+        try:
+            text = orjson.dumps(node)
+        except (TypeError, ValueError):
+            raise NoSchema("the schema is nested too deep") from None
         if text in self._known:
             self._known.move_to_end(text)
             return self._known[text]
-        made = self._known[text] = schema_from_json(node)
+        made = schema_from_json(node)
+        if made is not None:
+            arrow_type(made)  # ConnectError where columns cannot have it
+        self._known[text] = made
         if len(self._known) > self._cache_max:
             self._known.popitem(last=False)
         return made
@@ -178,14 +202,12 @@ class JsonConverter(Converter):
     @staticmethod
     def _prefix_of(payload: bytes, node: Any) -> bytes | None:
         """The bytes up to the value, if the schema stands before it; None: another order, or blanks."""
-        at = -1
-        for _ in range(_CANDIDATES_MAX):
-            at = payload.find(_BEFORE_PAYLOAD, at + 1)
-            if at < 0 or not payload.endswith(b"}"):
-                return None
+        if not payload.endswith(b"}"):
+            return None
+        for found in islice(_PAYLOAD.finditer(payload), _CANDIDATES_MAX):
             try:
-                if orjson.loads(payload[:at] + b"}") == {"schema": node}:
-                    return payload[: at + len(_BEFORE_PAYLOAD)]
+                if orjson.loads(payload[: found.start()] + b"}") == {"schema": node}:
+                    return payload[: found.end()]
             except orjson.JSONDecodeError:
                 continue
         return None

@@ -20,6 +20,8 @@ from moldau.connect.schema import DATE, DECIMAL, TIME, TIMESTAMP, Schema, Type
 from moldau.connect.values import physical
 
 DAY_MS = 86_400_000
+DECIMAL_BYTES_MAX = 17
+"""What 38 digits take, and a byte more."""
 _BITS = {Type.INT8: 8, Type.INT16: 16, Type.INT32: 32, Type.INT64: 64}
 _NO_NUMBERS = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float("-inf")}
 _NODE = {
@@ -171,7 +173,9 @@ def _exact_decimal(schema: Schema, value: Any, path: str) -> Decimal:
 
 
 def decimal_of(unscaled: bytes, scale: int) -> Decimal:
-    """The decimal of Java's bytes (two's complement, big endian)."""
+    """The decimal of Java's bytes (two's complement, big endian). NoValue: a column has no room for it."""
+    if len(unscaled) > DECIMAL_BYTES_MAX:
+        raise NoValue(f"a decimal of {len(unscaled)} bytes has more than 38 digits")
     number = int.from_bytes(unscaled, "big", signed=True)
     digits = tuple(map(int, str(abs(number))))
     return Decimal((int(number < 0), digits, -scale))

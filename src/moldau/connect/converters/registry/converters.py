@@ -43,9 +43,6 @@ class AvroConverter(RegistryConverter):
     def reading(self, parsed: ParsedSchema, indexes: tuple[int, ...]) -> Reading:
         """See RegistryConverter."""
         _require(parsed, SchemaType.AVRO)
-        root = _avro(parsed).root
-        schema = schema_of_avro(root)
-        arrow_type(schema)  # ConnectError where columns cannot have it
         reader = plain_avro(parsed)
 
         def writer(schema_id: int) -> ParsedSchema:
@@ -56,7 +53,10 @@ class AvroConverter(RegistryConverter):
             self.known_guid(guid)
             return reader
 
-        decoder = Decoder(reader, writer, by_guid)
+        decoder = Decoder(reader, writer, by_guid)  # bounds the columns, before what follows is made of them
+        root = _avro(parsed).root
+        schema = schema_of_avro(root)
+        arrow_type(schema)  # ConnectError where columns cannot have it
         return Reading(schema, decoder, is_record(reader), lambda array: from_avro(root, schema, array))
 
     def writing(self, parsed: ParsedSchema, schema: Schema, schema_id: int) -> Writing:
