@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 import time
 from collections import defaultdict
@@ -109,6 +110,25 @@ class Numbers(Source):
 
     def committed(self, partition: Mapping[str, Any], offset: Mapping[str, Any]) -> None:
         self.told[partition["name"]] = offset["next"]
+
+
+class WholeRuns(Numbers):
+    """The same, but only all records together have an offset: a run that fails is done again whole."""
+
+    ends_transactions = True
+    failures: ClassVar[list[Exception]] = []
+
+    def read(self, partition: Mapping[str, Any], offset: Mapping[str, Any] | None) -> Iterator[Read | None]:
+        reads = [] if offset else list(itertools.takewhile(bool, super().read(partition, None)))
+        for number, each in enumerate(reads, 1):
+            assert each is not None
+            if self.failures and number > len(reads) // 2:
+                raise self.failures.pop()
+            ends = number == len(reads)
+            yield Read(each.batches, each.offset if ends else {}, ends_transaction=ends)
+            time.sleep(0.03)  # longer in all than what is usually read together
+        while not self.context.stopping():
+            yield None
 
 
 class Remembering(Sink):

@@ -21,6 +21,7 @@ from connect_parts import (
     Numbers,
     Remembering,
     Retriable,
+    WholeRuns,
     eventually,
     fresh,
     place_of,
@@ -123,6 +124,15 @@ def test_a_source_delivers_once_over_failures_and_tells_what_is_committed(start,
     states = [each.state for each in ear.tasks[task]]
     assert states == [State.RUNNING, State.FAILED, State.RESTARTING] * 2 + [State.RUNNING]
     assert (f"s-{topic}", topic) in ear.topics
+
+
+def test_what_a_source_says_belongs_together_is_one_transaction(start, bootstrap, topic):
+    kind = fresh(WholeRuns, failures=[ConnectError("the cable is cut")])
+    ear = start()
+    task = ear.run(f"s-{topic}", source_config(topic, kind))
+    eventually(lambda: kind.told.get("a") == 50)
+    assert Counter(values_of(read_all(bootstrap, topic, 2))) == Counter(f"a{n}" for n in range(50))
+    assert [each.state for each in ear.tasks[task]].count(State.FAILED) == 1
 
 
 def test_offsets_have_kafkas_bytes_and_a_new_worker_goes_on_from_them(start, bootstrap, topic):

@@ -66,6 +66,11 @@ class Source(ABC):
     exactly_once: ClassVar[bool] = True
     """`read(partition, offset)` gives the same records for the same offset, or none twice."""
 
+    ends_transactions: ClassVar[bool] = False
+    """`Read.ends_transaction` says where a transaction ends: records before it are not to be seen without
+    those
+    after. `transaction.boundary` is then `connector`, unless a configuration says otherwise."""
+
     def start(self, settings: Mapping[str, Any], context: SourceContext) -> None:
         """Open what is needed. `settings`: the values of the rows above, typed; others as texts."""
         self.config = settings

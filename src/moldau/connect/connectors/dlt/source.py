@@ -51,6 +51,7 @@ def arguments_of(text: str | None) -> dict[str, Any]:
 class DltSource(Source):
     """Any dlt resource."""
 
+    ends_transactions = True
     settings = (
         Setting(
             "dlt.source",

@@ -37,6 +37,7 @@ def _check_json(text: Any) -> str | None:
 class SingerSource(Source):
     """Any tap."""
 
+    ends_transactions = True
     settings = (
         Setting(
             "singer.executable",

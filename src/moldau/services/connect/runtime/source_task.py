@@ -86,6 +86,8 @@ class SourceTask:
         self._metrics = metrics
         self._admin: AdminClient | None = None
         self._boundary: str = settings["transaction.boundary"]
+        if source.ends_transactions and "transaction.boundary" not in setup.config:
+            self._boundary = "connector"
         interval = settings["transaction.boundary.interval.ms"]
         flush_ms = float(setup.setting("offset.flush.interval.ms", "60000"))
         self._interval_ms = float(interval) if interval is not None else flush_ms

@@ -74,7 +74,13 @@ def _source(config: Mapping[str, str], kind: type[Source] | type[Sink]) -> Itera
             "exactly.once.support",
             f"The connector does not support exactly-once semantics: {kind.__name__} delivers at least once",
         )
-    if config.get("transaction.boundary", "").lower() == "interval":
+    boundary = config.get("transaction.boundary", "").lower()
+    if boundary == "connector" and not kind.ends_transactions:
+        yield (
+            "transaction.boundary",
+            "The connector does not support connector-defined transaction boundaries",
+        )
+    if boundary == "interval":
         interval = config.get("transaction.boundary.interval.ms")
         if interval is not None and interval.strip() == "0":
             yield (
