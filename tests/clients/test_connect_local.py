@@ -241,6 +241,7 @@ def test_runs_come_again_as_they_were_after_a_crash(start, bootstrap, topic):
     assert kind.again
     assert not kind.differing
     assert kind.values(topic) == [f"v{n}" for n in range(100)] + ["later"] * 4
+    assert kind.flushes == 0  # not by a task that has failed
 
 
 def test_a_sink_that_is_away_is_asked_again_and_a_failed_flush_is_written_again(start, bootstrap, topic):
@@ -251,9 +252,13 @@ def test_a_sink_that_is_away_is_asked_again_and_a_failed_flush_is_written_again(
         if len(attempts) < 4:
             raise Retriable("the database is away")
 
-    kind = fresh(
-        Remembering, before=staticmethod(before), flush_faults=[Retriable("full"), Retriable("full")]
-    )
+    faults = [Retriable("full"), Retriable("full")]
+
+    def after(batch, number):  # a flush fails that has something to make lasting
+        kind.flush_faults.extend(faults)
+        faults.clear()
+
+    kind = fresh(Remembering, before=staticmethod(before), after=staticmethod(after))
     ear = start()
     name = f"k-{topic}"
     task = ear.run(name, sink_config(topic, kind, **{"errors.retry.delay.max.ms": "100"}))

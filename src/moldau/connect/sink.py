@@ -5,12 +5,10 @@
             for row in rows(batch): print(row)
 
 `write` gets a run of consecutive records of one topic partition. `number` is that run's first offset: after
-a crash the
-same run comes again with the same number and the same records (the worker notes its end before the first
-attempt, in the metadata of the group's committed offset), so that a target which keeps (topic, partition,
-number) can
-leave out what it has. A sink whose target keeps positions itself returns them in `positions`, and is
-asked for nothing else: reading starts there.
+a crash the same run comes again with the same number and the same records (the worker notes its end before
+the first attempt, in the metadata of the group's committed offset), so that a target which keeps (topic,
+partition, number) can leave out what it has. A sink whose target keeps positions itself returns them in
+`positions`, and is asked for nothing else: reading starts there.
 
 `flush` makes all that was written lasting; only then the worker commits offsets in Kafka.
 """
@@ -45,6 +43,9 @@ class Sink(ABC):
 
     settings: ClassVar[Sequence[Setting]] = ()
     version: ClassVar[str] = "1"
+    keeps_open: ClassVar[bool] = False
+    """`flush` may leave records that are read again from `positions` after a stop: only an engine that goes
+    back there (local) can run it."""
 
     def start(self, settings: Mapping[str, Any], context: SinkContext) -> None:
         """Open what is needed. `settings`: the values of the rows above, typed; others as texts."""
@@ -71,8 +72,8 @@ class Sink(ABC):
 
     @abstractmethod
     def write(self, batch: Batch, number: int) -> None:
-        """Write, or stage for `flush`, these records of `batch.origin`. Retriable, BadRecord, ConnectError.
-        Write, or stage for `flush`, these records of `batch.origin`. Retriable, BadRecord, ConnectError."""
+        """Write, or stage for `flush`, these records of `batch.origin`. Retriable, BadRecord,
+        ConnectError."""
 
     def flush(self) -> None:  # noqa: B027
         """Make lasting what was written. Retriable: the worker goes back to what is committed and writes

@@ -38,6 +38,7 @@ def _positive(value: int) -> str | None:
 class FileSink(Sink):
     """See the module."""
 
+    keeps_open: ClassVar[bool] = True
     settings: ClassVar[Sequence[Setting]] = (
         Setting("path", SettingType.STRING, "The folder.", importance=Importance.HIGH, group=_GROUP),
         Setting(

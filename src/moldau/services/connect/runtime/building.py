@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from inspect import isclass
-from typing import Any
+from typing import Any, Protocol
 
 from moldau.common.core.clock import Clock
 from moldau.connect.errors import ConnectError
@@ -19,6 +19,7 @@ from moldau.connect.typed_settings import required_typed
 from moldau.services.connect.runtime.control import Control
 from moldau.services.connect.runtime.converters import converters_of
 from moldau.services.connect.runtime.dead_letters import LetterWriter
+from moldau.services.connect.runtime.engines import SPARK, engine_of
 from moldau.services.connect.runtime.hiding import Hiding
 from moldau.services.connect.runtime.metrics import TaskMetrics
 from moldau.services.connect.runtime.problems import ErrorPolicy
@@ -48,6 +49,8 @@ class Shared:
     keeper: Keeper
     offsets: SourceOffsets
     topic_used: Callable[[str, str], None]
+    spark: Callable[[], Any] | None = None
+    """Gives the worker's Spark session, if there may be one."""
 
 
 def connector_class(config: Mapping[str, str]) -> type[Source] | type[Sink]:
@@ -75,12 +78,20 @@ def secret_rows(kind: type[Source] | type[Sink] | None) -> tuple[Setting, ...]:
     return () if kind is None else tuple(kind.settings)
 
 
+class Body(Protocol):
+    """What moves a task's records."""
+
+    def run(self) -> None:
+        """Until it is stopped or fails."""
+
+
 class Run:
     """One run of a task: the connector's object and what moves its records."""
 
     def __init__(
-        self, connector: Source | Sink, body: SinkTask | SourceTask, close: Callable[[], None]
+        self, connector: Source | Sink | None, body: Body, close: Callable[[], None] = lambda: None
     ) -> None:
+        """`connector`: None where executors make it."""
         self._connector = connector
         self._body = body
         self._close = close
@@ -96,7 +107,8 @@ class Run:
 
     def close(self) -> None:
         """Stop the connector. What that raises is logged."""
-        for each in (self._connector.stop, self._close):
+        stop = () if self._connector is None else (self._connector.stop,)
+        for each in (*stop, self._close):
             try:
                 each()
             except Exception as error:
@@ -112,9 +124,27 @@ def build(setup: TaskSetup, shared: Shared, control: Control, metrics: TaskMetri
     letters = LetterWriter(errors, setup.task, Hiding(setup.config, secret_rows(kind)))
     if letters.is_wanted:
         ensure_topic(setup.admin(), letters.topic, 1, letters.replication_factor, {})
+    if issubclass(kind, Sink) and engine_of(kind, setup.config, shared.worker) == SPARK:
+        return _spark(kind, setup, shared, control, metrics)
     if issubclass(kind, Sink):
         return _sink(kind(), settings, setup, shared, control, metrics, policy, letters)
     return _source(kind(), settings, setup, shared, control, metrics, policy, letters)
+
+
+def _spark(kind: type[Sink], setup: TaskSetup, shared: Shared, control: Control, metrics: TaskMetrics) -> Run:
+    if shared.spark is None:
+        raise ConnectError(
+            "moldau.connect.engine=spark, but this worker has no Spark session: "
+            'pip install "moldau[spark]", or set it to local'
+        )
+    if kind.keeps_open:
+        raise ConnectError(
+            f"{kind.__name__} keeps records open beyond a micro-batch: it needs moldau.connect.engine=local"
+        )
+    from moldau.services.connect.runtime.spark_task import SparkSinkTask
+
+    used = _once(setup.connector, shared.topic_used)
+    return Run(None, SparkSinkTask(setup, shared.spark, control, metrics, used))
 
 
 def _sink(

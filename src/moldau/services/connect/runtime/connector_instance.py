@@ -23,6 +23,7 @@ from moldau.services.connect.runtime.building import (
     secret_rows,
 )
 from moldau.services.connect.runtime.control import Control
+from moldau.services.connect.runtime.engines import SPARK, engine_of
 from moldau.services.connect.runtime.hiding import Hiding
 from moldau.services.connect.runtime.interface import State, Status
 from moldau.services.connect.runtime.problems import sentence_and_details
@@ -124,7 +125,8 @@ class ConnectorInstance:
         settings = connector_settings(kind, self._config)
         if issubclass(kind, Sink):
             self._say(self._target)
-            self._tasks([{} for _ in range(self._tasks_max())])
+            is_spark = engine_of(kind, self._config, self._shared.worker) == SPARK
+            self._tasks([{} for _ in range(1 if is_spark else self._tasks_max())])
             self._rest(None)
             return
         interval = settings_of(SOURCE_ROWS, self._config, self._name)["moldau.partitions.interval.ms"]

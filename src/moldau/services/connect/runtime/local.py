@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from moldau.common.core.clock import Clock, SystemClock
 from moldau.services.connect.runtime.building import Shared
@@ -23,8 +24,15 @@ from moldau.services.connect.runtime.task_thread import TaskThread
 class LocalRuntime:
     """See `Runtime` in interface.py."""
 
-    def __init__(self, worker: Mapping[str, str], listener: Listener, clock: Clock | None = None) -> None:
-        """`worker`: the worker's settings under Kafka's names."""
+    def __init__(
+        self,
+        worker: Mapping[str, str],
+        listener: Listener,
+        clock: Clock | None = None,
+        spark: Callable[[], Any] | None = None,
+    ) -> None:
+        """`worker`: the worker's settings under Kafka's names. `spark`: gives a Spark session; it is asked
+        for when a connector wants that engine."""
         self._listener = listener
         self._lock = threading.Lock()
         self._connectors: dict[str, ConnectorInstance] = {}
@@ -36,6 +44,7 @@ class LocalRuntime:
             Keeper(),
             SourceOffsets(worker),
             listener.topic_used,
+            spark,
         )
 
     def start_connector(self, connector: str, config: Mapping[str, str], target: State) -> None:

@@ -7,7 +7,7 @@ messages of one partition ──> key column  ─┐
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
 import pyarrow as pa
 
@@ -19,6 +19,38 @@ from moldau.services.connect.runtime.problems import Problem, Stage, class_name
 from moldau.services.connect.runtime.steps import Steps
 
 
+class Columns(NamedTuple):
+    """Messages column by column."""
+
+    keys: pa.Array
+    values: pa.Array
+    timestamps_ms: pa.Array
+    offsets: pa.Array
+    headers: Sequence[Any] | None
+
+
+class Columnar(Protocol):
+    """Messages that are columns already (spark_rows.py)."""
+
+    def columns(self) -> Columns:
+        """All of them."""
+
+
+def columns_of(messages: Sequence[Any]) -> Columns:
+    """The columns of messages as a client hands them out, or of such that have columns."""
+    columnar = getattr(messages, "columns", None)
+    if columnar is not None:
+        made: Columns = columnar()
+        return made
+    return Columns(
+        pa.array([each.key() for each in messages], pa.binary()),
+        pa.array([each.value() for each in messages], pa.binary()),
+        pa.array([_timestamp(each) for each in messages], pa.int64()),
+        pa.array([each.offset() for each in messages], pa.int64()),
+        [each.headers() for each in messages],
+    )
+
+
 class Reading:
     """Converters and transforms of a sink's task."""
 
@@ -28,21 +60,21 @@ class Reading:
 
     def batches(self, origin: TopicPartition, messages: Sequence[Any]) -> tuple[list[Batch], list[Problem]]:
         """Consecutive messages of a partition as batches; problems by the message's index. Retriable."""
+        given = columns_of(messages)
         bad: dict[int, Problem] = {}
-        headers = self._headers(origin.topic, messages, bad)
-        keys = self._columns(origin.topic, [each.key() for each in messages], Stage.KEY_CONVERTER, bad)
-        values = self._columns(origin.topic, [each.value() for each in messages], Stage.VALUE_CONVERTER, bad)
+        headers = self._headers(origin.topic, given.headers, bad)
+        keys = self._columns(origin.topic, given.keys, Stage.KEY_CONVERTER, bad)
+        values = self._columns(origin.topic, given.values, Stage.VALUE_CONVERTER, bad)
         made: list[Batch] = []
         for first, key, value in _matched(keys, values, bad):
-            part = messages[first : first + len(key)]
             batch = Batch(
                 origin.topic,
                 key,
                 value,
-                pa.array([_timestamp(each) for each in part], pa.int64()),
+                given.timestamps_ms.slice(first, len(key)),
                 None if headers is None else tuple(headers[first : first + len(key)]),
                 origin=origin,
-                offsets=pa.array([each.offset() for each in part], pa.int64()),
+                offsets=given.offsets.slice(first, len(key)),
             )
             made += self._transformed(batch, first, bad)
         return made, [bad[row] for row in sorted(bad)]
@@ -57,19 +89,18 @@ class Reading:
         return made
 
     def _columns(
-        self, topic: str, payloads: list[bytes | None], stage: Stage, bad: dict[int, Problem]
+        self, topic: str, payloads: pa.Array, stage: Stage, bad: dict[int, Problem]
     ) -> Sequence[Converted]:
         converter = self._converters.key if stage is Stage.KEY_CONVERTER else self._converters.value
-        found, refused = converter.to_columns(topic, pa.array(payloads, pa.binary()))
+        found, refused = converter.to_columns(topic, payloads)
         for row, reason in refused:
             bad.setdefault(row, Problem(row, stage, class_name(converter), BadRecord(reason)))
         return found
 
     def _headers(
-        self, topic: str, messages: Sequence[Any], bad: dict[int, Problem]
+        self, topic: str, given: Sequence[Any] | None, bad: dict[int, Problem]
     ) -> list[tuple[Header, ...]] | None:
-        given = [each.headers() for each in messages]
-        if not any(given):
+        if given is None or not any(given):
             return None
         made: list[tuple[Header, ...]] = []
         for row, headers in enumerate(given):

@@ -147,6 +147,15 @@ SOURCE_ROWS = (
     ),
 )
 
+ENGINE_ROW = Setting(
+    "moldau.connect.engine",
+    _STRING,
+    "Where a sink's tasks run: local (threads of the worker), spark (one streaming query; the worker needs a "
+    "Spark session), auto (local). Sources run in the worker.",
+    "auto",
+    choices=("auto", "local", "spark"),
+)
+
 SINK_ROWS = (
     Setting("topics", SettingType.LIST, "The topics to read.", [], Importance.HIGH),
     Setting("topics.regex", _STRING, "Topics whose names match are read.", "", Importance.HIGH),

@@ -44,6 +44,7 @@ _PRODUCER: Mapping[str, Any] = {
     "linger.ms": 5,
     "compression.type": "none",
 }
+_MEMBERS = ("group.", "max.poll.", "partition.assignment.", "session.", "heartbeat.", "auto.", "enable.")
 _QUEUE_KIB = 32 * 1024
 
 
@@ -81,6 +82,12 @@ class TaskSetup:
         """Of a source's task; Kafka Connect's form, so that a task of either fences the other's."""
         worker = self.worker.get("group.id", "connect-cluster")
         return f"{worker}-{self.connector}-{self.task.task}"
+
+    def consumer_texts(self) -> dict[str, str]:
+        """A consumer's settings as they were given, without those of a group's member (for Spark's
+        source)."""
+        given = self._layers("consumer.", "consumer.override.")
+        return {name: value for name, value in given.items() if not name.startswith(_MEMBERS)}
 
     def consumer(self, **required: Any) -> Consumer:
         """The consumer of a sink's task. ConnectError: a setting is wrong."""

@@ -327,7 +327,8 @@ class SinkTask:
         return starts
 
     def _revoked(self, places: Sequence[TopicPartition], lost: bool) -> None:
-        if lost or self._busy or not self._member.in_own_thread or self._control.abandoned:
+        gone = lost or self._lost or self._control.abandoned
+        if gone or self._busy or not self._member.in_own_thread:
             self._lost = True
             return
         self._busy = True

@@ -16,6 +16,7 @@ from moldau.connect.errors import ConnectError
 from moldau.connect.sink import Sink
 from moldau.services.connect.runtime.building import Run, Shared, build, connector_class, secret_rows
 from moldau.services.connect.runtime.control import Control
+from moldau.services.connect.runtime.engines import LOCAL, engine_of
 from moldau.services.connect.runtime.hiding import Hiding
 from moldau.services.connect.runtime.interface import State, Status
 from moldau.services.connect.runtime.metrics import TaskMetrics
@@ -27,7 +28,6 @@ from moldau.services.connect.runtime.sink_member import SessionLost
 
 log = logging.getLogger("moldau.connect")
 
-ENGINE = "local"
 _REJOIN_SECONDS = 0.5
 
 
@@ -45,6 +45,7 @@ class TaskThread:
         self._control = Control(target)
         self._run: Run | None = None
         self._version = ""
+        self._engine = LOCAL
         self.state = State.UNASSIGNED
         name = f"task-thread-{setup.connector}-{setup.task.task}"
         self._thread = threading.Thread(target=self._work, name=name, daemon=True)
@@ -84,6 +85,7 @@ class TaskThread:
             self._version = kind.version
             self._is_sink = issubclass(kind, Sink)
             rows = secret_rows(kind)
+            self._engine = engine_of(kind, self._setup.config, self._shared.worker)
         except Exception:
             rows = ()  # told by the first run
         hiding = Hiding(self._setup.config, rows)
@@ -132,4 +134,4 @@ class TaskThread:
     def _say(self, state: State, trace: str = "", restarts_at_ms: int | None = None) -> None:
         self.state = state
         if not self._control.stopping():
-            self._tell(Status(state, trace, ENGINE, self._version, restarts_at_ms))
+            self._tell(Status(state, trace, self._engine, self._version, restarts_at_ms))

@@ -1,0 +1,165 @@
+"""Connect's sinks on Spark: the classes of the local engine in executors, each record once, dead letters,
+offsets."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "clients"))
+
+from connect_parts import Ear, eventually, read_all
+
+from moldau.services.connect.runtime.interface import State
+from moldau.services.connect.runtime.local import LocalRuntime
+from moldau.testing import Broker
+
+FOLDER = Path(__file__).parent
+JSON = "org.apache.kafka.connect.json.JsonConverter"
+
+
+@pytest.fixture
+def start(broker: Broker, spark: Any, tmp_path: Path) -> Iterator[Callable[[], Ear]]:
+    spark.sparkContext.addPyFile(str(FOLDER / "connect_numbers.py"))
+    started = []
+
+    def make() -> Ear:
+        ear = Ear()
+        worker = {
+            "bootstrap.servers": broker.bootstrap_servers,
+            "group.id": "workers",
+            "offset.flush.interval.ms": "200",
+            "moldau.connect.spark.checkpoints": str(tmp_path / "checkpoints"),
+            "key.converter": JSON,
+            "value.converter": JSON,
+            "key.converter.schemas.enable": "false",
+            "value.converter.schemas.enable": "false",
+        }
+        ear.runtime = LocalRuntime(worker, ear, spark=lambda: spark)
+        started.append(ear.runtime)
+        return ear
+
+    yield make
+    for each in started:
+        each.close(60)
+
+
+def send(broker: Broker, topic: str, values: Sequence[Any]) -> None:
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+    for number, each in enumerate(values):
+        text = each if isinstance(each, str) else json.dumps(each)
+        producer.produce(topic, text, partition=number % 2, headers=[("mine", b"x")])
+    assert producer.flush(60) == 0
+
+
+def committed(broker: Broker, group: str, topic: str) -> list[int]:
+    consumer = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": group})
+    found = consumer.committed([TopicPartition(topic, each) for each in range(2)], 30)
+    consumer.close()
+    return [each.offset for each in found]
+
+
+def written(folder: Path) -> list[int]:
+    return sorted(each["n"] for file in folder.glob("*.json") for each in json.loads(file.read_text()))
+
+
+def config(topic: str, folder: Path, **more: str) -> Mapping[str, str]:
+    return {
+        "connector.class": "connect_numbers:Numbered",
+        "topics": topic,
+        "folder": str(folder),
+        "moldau.connect.engine": "spark",
+        "moldau.restart.delay.ms": "50",
+        **more,
+    }
+
+
+def test_records_are_written_once_by_executors_over_a_failure_and_dead_letters_too(
+    broker: Broker, topic: str, start: Callable[[], Ear], tmp_path: Path
+):
+    folder, fail = tmp_path / "out", tmp_path / "fail"
+    folder.mkdir()
+    fail.touch()
+    broker.create_topic(topic, 2)
+    values: list[Any] = [{"n": n} for n in range(200)]
+    values[20] = "{no json"
+    values[31] = {"n": 31, "bad": "put"}
+    send(broker, topic, values)
+    letters = f"dead-{topic}"[:200]
+    ear = start()
+    name = f"k{topic}"[:60]
+    task = ear.run(
+        name,
+        config(
+            topic,
+            folder,
+            **{
+                "fail": str(fail),
+                "tasks.max": "4",
+                "errors.tolerance": "all",
+                "errors.deadletterqueue.topic.name": letters,
+                "errors.deadletterqueue.topic.replication.factor": "1",
+                "errors.deadletterqueue.context.headers.enable": "true",
+            },
+        ),
+    )
+    eventually(lambda: committed(broker, f"connect-{name}", topic) == [100, 100], 240)
+    assert written(folder) == [n for n in range(200) if n not in (20, 31)]
+    assert not (folder / "differs").exists()
+    failed = [each.trace for each in ear.tasks[task] if each.state is State.FAILED]
+    assert failed
+    assert failed[0].startswith("the other system has gone")
+    assert {each.engine for each in ear.tasks[task]} == {"spark"}
+    assert len(ear.configs[name]) == 1
+    found = {
+        dict(each.headers())["__connect.errors.stage"]: each
+        for each in read_all(broker.bootstrap_servers, letters)
+    }
+    assert found.keys() == {b"VALUE_CONVERTER", b"TASK_PUT"}
+    assert found[b"VALUE_CONVERTER"].value() == b"{no json"
+    assert dict(found[b"TASK_PUT"].headers())["mine"] == b"x"
+
+    # The local engine goes on from the group's offsets.
+    ear.runtime.stop_tasks([task], 120)
+    send(broker, topic, [{"n": n} for n in range(200, 240)])
+    again = start()
+    again.run(name, config(topic, folder, **{"moldau.connect.engine": "local"}))
+    eventually(lambda: written(folder) == [n for n in range(240) if n not in (20, 31)])
+    time.sleep(0.5)
+    assert not (folder / "differs").exists()
+
+
+def test_a_sink_that_keeps_positions_is_asked_where_it_stands(
+    broker: Broker, topic: str, start: Callable[[], Ear], tmp_path: Path
+):
+    deltalake = pytest.importorskip("deltalake")
+    broker.create_topic(topic, 2)
+    send(broker, topic, [{"n": n} for n in range(100)])
+    ear = start()
+    name = f"d{topic}"[:60]
+    table = str(tmp_path / "table")
+    settings = {"connector.class": "Delta", "table.uri": table, "moldau.connect.engine": "spark"}
+    ear.run(name, {**config(topic, tmp_path), **settings})
+    eventually(lambda: committed(broker, f"connect-{name}", topic) == [50, 50], 240)
+    rows = deltalake.DeltaTable(table).to_pyarrow_table().to_pylist()
+    assert sorted(each["n"] for each in rows) == list(range(100))
+
+
+def test_what_cannot_run_on_spark_is_told(
+    broker: Broker, topic: str, start: Callable[[], Ear], tmp_path: Path
+):
+    broker.create_topic(topic, 2)
+    send(broker, topic, [{"n": n} for n in range(10)])
+    ear = start()
+    name = f"f{topic}"[:60]
+    settings = {"connector.class": "FileSink", "path": str(tmp_path / "files"), "format": "json"}
+    task = ear.run(name, {**config(topic, tmp_path), **settings})
+    eventually(lambda: ear.state(task) is State.FAILED, 240)
+    assert "moldau.connect.engine=local" in ear.tasks[task][-1].trace
