@@ -86,8 +86,10 @@ def test_only_what_failed_is_restarted_if_that_is_asked(running: tuple[Worker, F
     worker.restart_connector("c")
     worker.restart_task(TaskId("c", 0))
     eventually(lambda: runtime.started == [TaskId("c", 1), "c", TaskId("c", 0)])
-    with pytest.raises(HerderProblem, match="not found"):
+    with pytest.raises(HerderProblem, match="Unknown task: c-7"):
         worker.restart_task(TaskId("c", 7))
+    with pytest.raises(HerderProblem, match="Unknown connector: d"):
+        worker.restart_connector("d")
 
 
 def test_secrets_reach_the_runtime_and_nobody_else(running: tuple[Worker, FakeRuntime]) -> None:

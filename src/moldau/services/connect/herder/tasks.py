@@ -9,8 +9,27 @@ from moldau.services.connect.runtime.interface import State, TaskId
 from moldau.services.connect.stores.configs import Config, ConfigsState, RestartAsked
 from moldau.services.connect.stores.statuses import WorkerStatus
 
+_TASK_CLASS, _CONNECTOR_CLASS = "task.class", "connector.class"
 
-def task_configs(config: Config, resolved: Config, wanted: Sequence[Config]) -> list[dict[str, str]]:
+
+def task_class(config: Config, before: Sequence[Config]) -> str | None:
+    """The Java class that Kafka Connect runs a task by, for when the cluster is given back to it.
+
+    What the tasks had before, if the connector is of the same class; else by the usual naming of classes.
+    Where that is wrong, Kafka's worker makes the tasks anew when the connector runs, and fails them until
+    then.
+    """
+    name = config.get(_CONNECTOR_CLASS, "")
+    for each in before:
+        if each.get(_CONNECTOR_CLASS) == name and each.get(_TASK_CLASS):
+            return each[_TASK_CLASS]
+    is_java = "." in name and ":" not in name and name.endswith("Connector")
+    return f"{name.removesuffix('Connector')}Task" if is_java else None
+
+
+def task_configs(
+    config: Config, resolved: Config, wanted: Sequence[Config], java_class: str | None = None
+) -> list[dict[str, str]]:
     """The settings of tasks: the connector's, and what it adds for each.
 
     What a connector copies out of its own settings stays as it was given: a secret that was filled in for it
@@ -21,7 +40,7 @@ def task_configs(config: Config, resolved: Config, wanted: Sequence[Config]) -> 
         added = {
             name: value for name, value in each.items() if name not in config or resolved.get(name) != value
         }
-        made.append({**config, **added})
+        made.append({**config, **({_TASK_CLASS: java_class} if java_class else {}), **added})
     return made
 
 

@@ -38,7 +38,7 @@ from moldau.services.connect.herder.plan import RunningConnector, plan
 from moldau.services.connect.herder.problems import bad_request, elsewhere, failed, not_found, rebalancing
 from moldau.services.connect.herder.secrets import Secrets
 from moldau.services.connect.herder.signing import check, key_needed
-from moldau.services.connect.herder.tasks import restart_plan, task_configs, too_many
+from moldau.services.connect.herder.tasks import restart_plan, task_class, task_configs, too_many
 from moldau.services.connect.runtime.interface import Runtime, State, Status, TaskId
 from moldau.services.connect.settings import WorkerSettings
 from moldau.services.connect.stores.configs import (
@@ -329,7 +329,8 @@ class Worker:
         """Start the connector's instance again. HerderProblem 404, NotLeader."""
 
         def restart() -> None:
-            self._known(name)
+            if name not in self._stores.configs().connectors:
+                raise not_found(f"Unknown connector: {name}")
             if TaskId(name, CONNECTOR) not in self._membership.held():
                 raise self._where(self._stores.connector_status(name))
             self._restart_here(name, [], is_connector=True)
@@ -340,9 +341,11 @@ class Worker:
         """Start a task again. HerderProblem 404, NotLeader."""
 
         def restart() -> None:
-            state = self._known(task.connector)
+            state = self._stores.configs()
+            if task.connector not in state.connectors:
+                raise not_found(f"Unknown connector: {task.connector}")
             if task not in state.tasks(task.connector):
-                raise not_found(f"Task {task.connector}-{task.task} not found")
+                raise not_found(f"Unknown task: {task.connector}-{task.task}")
             if task not in self._membership.held():
                 raise self._where(self._stores.task_status(task))
             self._restart_here(task.connector, [task], is_connector=False)
@@ -360,7 +363,9 @@ class Worker:
 
         def restart() -> ConnectorStatus:
             self._lead()
-            state = self._known(asked.name)
+            state = self._stores.configs()
+            if asked.name not in state.connectors:
+                raise not_found(f"Unknown connector: {asked.name}")
             found, tasks = (
                 self._stores.connector_status(asked.name),
                 self._stores.statuses_of_tasks(asked.name),
@@ -716,7 +721,9 @@ class Worker:
         running = self._connectors.get(name)
         if running is None:
             return
-        made = task_configs(running.config, self._resolved.get(name, {}), wanted)
+        before = self._stores.configs().configs_of_tasks(name)
+        java_class = task_class(running.config, before)
+        made = task_configs(running.config, self._resolved.get(name, {}), wanted, java_class)
         complaint = too_many(name, running.config, len(made))
         if complaint is not None:
             self.connector_status_told(name, Status(State.FAILED, complaint))
