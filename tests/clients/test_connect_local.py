@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
@@ -405,3 +406,27 @@ def test_pause_and_resume_and_a_task_that_does_not_end_is_left_behind(start, boo
     gate.set()
     eventually(lambda: group_offsets(bootstrap, f"connect-{name}", topic).get(0) == (3, ""))
     assert all(each.state is State.RUNNING for each in ear.tasks[task][told:])
+
+
+def test_a_sink_that_takes_longer_than_a_member_may_stays_in_its_group(start, bootstrap, topic):
+    """`max.poll.interval.ms` is over twice during one call; nobody takes the partition, and nothing comes
+    again."""
+    slow = [14.0]
+
+    def before(batch, number):
+        if slow:
+            time.sleep(slow.pop())
+
+    kind = fresh(Remembering, before=staticmethod(before))
+    ear = start()
+    name = f"k-{topic}"
+    limits = {
+        "consumer.override.max.poll.interval.ms": "7000",
+        "consumer.override.session.timeout.ms": "6000",
+    }
+    task = ear.run(name, sink_config(topic, kind, **limits))
+    send(bootstrap, topic, [f"v{n}" for n in range(10)])
+    eventually(lambda: group_offsets(bootstrap, f"connect-{name}", topic).get(0) == (10, ""))
+    assert kind.values(topic) == [f"v{n}" for n in range(10)]
+    assert not kind.again
+    assert [each.state for each in ear.tasks[task]] == [State.RUNNING]
