@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from moldau.tools.commands.status.compaction import show_compaction
+from moldau.tools.commands.status.connectors import ask_connectors, show_connectors
 from moldau.tools.commands.status.health_page import HealthRefused, ask_health, page_url
 from moldau.tools.commands.status.members import count_share, members, show_members
 from moldau.tools.shared.errors import CommandError, explain_kafka_failure
@@ -44,6 +45,7 @@ Examples:
 * moldau status
 * moldau status -b broker:9092 --http broker:9640
 * moldau status --http https://broker:9640 -X ssl.ca.location=authority.pem
+* moldau status --connect http://127.0.0.1:8083        and which connectors have failed
 * moldau status --json
 
 The exit code is 0 for ok, 1 for degraded, 2 for failing or unreachable.
@@ -90,6 +92,15 @@ def status(
             "Its login is taken from MOLDAU_HTTP_LOGIN (NAME:PASSWORD, or a token).",
         ),
     ] = "",
+    connect: Annotated[
+        str,
+        typer.Option(
+            "--connect",
+            envvar="MOLDAU_CONNECT",
+            metavar="URL",
+            help="A Connect worker, for which connectors have failed; asked only if it is named.",
+        ),
+    ] = "",
     as_json: Json = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     client_settings: ClientSettings = None,
@@ -122,10 +133,15 @@ def status(
         cluster.severity if cluster is not None else 2,
         WORDS.index(health["verdict"]) if health is not None and health.get("verdict") in WORDS else 0,
     )
+    connectors = ask_connectors(connect) if connect else None
+    severity = max(severity, connectors.severity if connectors is not None else 0)
     if as_json:
-        print_json({"status": WORDS[severity], "health": health, "cluster": _as_json(cluster, health)})
+        found = {"status": WORDS[severity], "health": health, "cluster": _as_json(cluster, health)}
+        print_json(found | ({"connect": connectors._asdict()} if connectors is not None else {}))
     else:
         _show(severity, health, http, cluster)
+        if connectors is not None:
+            show_connectors(connectors)
     raise typer.Exit(severity)
 
 
