@@ -157,14 +157,17 @@ def _zero(schema: Schema) -> Any:
 
 
 def _structs(fields: Sequence[pa.Field], rows: Sequence[SqlRow | None], topic: str) -> pa.Array:
-    """A struct column of rows; None: null."""
+    """A struct column of rows; None: null. What is the same in all rows (most of `source`) is repeated by
+    Arrow."""
     missing = [row is None for row in rows]
+    if all(missing):
+        return pa.nulls(len(rows), pa.struct(list(fields)))
     nothing = (None,) * len(fields)
     columns = zip(*(nothing if row is None else row for row in rows), strict=True)
     made = []
     for field, values in zip(fields, columns, strict=True):
         try:
-            made.append(pa.array(values, field.type))
+            made.append(_column(values, field.type))
         except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
             raise BadRecord(
                 f"{topic}: a value of column {field.name} does not fit {field.type}: {error}"
@@ -174,3 +177,13 @@ def _structs(fields: Sequence[pa.Field], rows: Sequence[SqlRow | None], topic: s
     return pa.StructArray.from_arrays(
         made, fields=list(fields), mask=pa.array(missing) if any(missing) else None
     )
+
+
+def _column(values: tuple[Any, ...], kind: pa.DataType) -> pa.Array:
+    first = values[0]
+    simple = not pa.types.is_nested(kind) and not pa.types.is_floating(kind)  # 0.0 equals -0.0
+    if simple and first is values[-1] and values.count(first) == len(values):
+        return (
+            pa.nulls(len(values), kind) if first is None else pa.repeat(pa.scalar(first, kind), len(values))
+        )
+    return pa.array(values, kind)

@@ -144,18 +144,27 @@ class _Reader:
         return made
 
     def tuple_(self) -> Tuple:
+        """Where most of the time goes: without calls for a value."""
         (count,) = self.numbers(">H")
+        data, at, size = self.data, self.at, len(self.data)
         made: list[str | Unchanged | None] = []
         for _ in range(count):
-            kind = self.letter()
-            if kind == "t":
-                made.append(self.taken(self.numbers(">i")[0]).decode())
-            elif kind == "n":
+            kind = data[at : at + 1]
+            at += 1
+            if kind == b"t":
+                start = at + 4
+                length = int.from_bytes(data[at:start], "big", signed=True)
+                at = start + length
+                if length < 0 or at > size:
+                    raise Malformed(f"a text of {length} bytes, {size - start} are there")
+                made.append(data[start:at].decode())
+            elif kind == b"n":
                 made.append(None)
-            elif kind == "u":
+            elif kind == b"u":
                 made.append(UNCHANGED)
             else:
                 raise Malformed(f"a value of kind {kind!r}")
+        self.at = at
         return tuple(made)
 
 

@@ -74,7 +74,17 @@ class Position:
 
     def within(self, lsn: int, xid: int, time_us: int, final_lsn: int, events: int) -> Position:
         """After so many events of a transaction."""
-        return replace(self, lsn=lsn, xid=xid, time_us=time_us, tx_lsn=final_lsn, tx_events=events)
+        return Position(
+            lsn,
+            self.commit_lsn,
+            self.end_lsn,
+            xid,
+            time_us,
+            final_lsn,
+            events,
+            self.snapshot,
+            self.incremental,
+        )
 
     def behind(self, commit_lsn: int, end_lsn: int) -> Position:
         """After a transaction."""

@@ -38,6 +38,8 @@ from moldau.connect.schema import (
 _TIME = "io.debezium.time."
 _DATA = "io.debezium.data."
 _EPOCH = datetime.date(1970, 1, 1)
+_EPOCH_TIME = datetime.datetime(1970, 1, 1)
+_US = datetime.timedelta(microseconds=1)
 _PLAIN: dict[str, tuple[Type, Callable[[str], Any] | None]] = {
     "int2": (Type.INT16, int),
     "int4": (Type.INT32, int),
@@ -233,6 +235,8 @@ def time_us(text: str) -> int:
 
 def timestamp_us(text: str) -> int:
     """Microseconds since 1970, of a clock without a zone taken as UTC."""
+    if text[4:5] == "-" and not text.endswith("C"):  # the years that Python has, by its own parser
+        return (datetime.datetime.fromisoformat(text) - _EPOCH_TIME) // _US
     if text in _INFINITE_US:
         return _INFINITE_US[text]
     era = " BC" if text.endswith(" BC") else ""
