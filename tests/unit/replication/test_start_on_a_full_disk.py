@@ -85,6 +85,7 @@ def test_a_partition_that_finds_no_room_at_the_start_keeps_records_and_offsets(m
         files.fault = full
         broker = Broker(files, clock)
         assert not [name for name in files.list_directory("/data") if name.endswith("-stray")]
+        assert not [path for path in files.open_paths() if "/t-0/" in path], "each attempt leaves files open"
         files.fault = lambda operation, path: None
         broker.make_room()
         log = broker.log()

@@ -58,3 +58,9 @@ class DescriptorLimit:
     def closed(self, holder: Holder) -> None:
         """`holder` has closed its descriptor by itself."""
         self._holders.pop(holder, None)
+
+    def close_all(self) -> None:
+        """Close what is open: nobody goes on with these holders."""
+        holders, self._holders = list(self._holders), OrderedDict()
+        for holder in holders:
+            holder.release_descriptor()

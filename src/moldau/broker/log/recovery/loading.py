@@ -21,6 +21,7 @@ from moldau.broker.log.files.checkpoints import (
     UNREADABLE_SUFFIX,
     read_topic_id,
 )
+from moldau.broker.log.files.descriptors import DescriptorLimit
 from moldau.broker.log.files.directory import (
     HIGH_WATERMARK_NAME,
     LOG_START_NAME,
@@ -270,22 +271,7 @@ def open_job(job: Job, settings: TopicSettings, now_ms: int, seed: int) -> Loade
     name = f"{job.topic}-{job.partition}"
     for _ in range(_SET_ASIDE_MAX):
         try:
-            recovered = open_log(
-                directory.files,
-                job.path,
-                job.topic,
-                job.partition,
-                settings,
-                clean=directory.was_clean,
-                recovery_point=job.saved.recovery_point,
-                cleaned_offset=job.saved.cleaned_offset,
-                log_start_offset=job.saved.log_start_offset,
-                high_watermark=job.saved.high_watermark,
-                aborts=job.saved.aborts,
-                sole_copy=job.sole_copy,
-                now_ms=now_ms,
-                source=random.Random(f"{seed}/{name}"),
-            )
+            recovered = _opened(job, settings, now_ms, seed)
         except OSError as error:
             if error.errno in _OF_THE_FILE and _set_aside(directory, name, error):
                 continue
@@ -303,6 +289,32 @@ def open_job(job: Job, settings: TopicSettings, now_ms: int, seed: int) -> Loade
         promised = max(job.saved.recovery_point, job.saved.high_watermark)
         return Loaded(directory, recovered, recovered.log.log_end_offset < promised)
     return _given_up(job, "too many of its files cannot be read")
+
+
+def _opened(job: Job, settings: TopicSettings, now_ms: int, seed: int) -> Recovered:
+    """The log. After a failure none of its files stays open: on a full disk it is tried for hours."""
+    directory, descriptors = job.directory, DescriptorLimit()
+    try:
+        return open_log(
+            directory.files,
+            job.path,
+            job.topic,
+            job.partition,
+            settings,
+            descriptors=descriptors,
+            clean=directory.was_clean,
+            recovery_point=job.saved.recovery_point,
+            cleaned_offset=job.saved.cleaned_offset,
+            log_start_offset=job.saved.log_start_offset,
+            high_watermark=job.saved.high_watermark,
+            aborts=job.saved.aborts,
+            sole_copy=job.sole_copy,
+            now_ms=now_ms,
+            source=random.Random(f"{seed}/{job.topic}-{job.partition}"),
+        )
+    except BaseException:
+        descriptors.close_all()
+        raise
 
 
 def _given_up(job: Job, cause: str, passing: bool = False) -> Unopened:

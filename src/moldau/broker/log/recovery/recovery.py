@@ -100,7 +100,9 @@ def open_log(
     """
     recovery_point = max(0, recovery_point)
     name = f"{topic}-{partition}"
-    found = FoundSegments(files, directory, name, settings, descriptors or DescriptorLimit(), now_ms)
+    found = FoundSegments(
+        files, directory, name, settings, DescriptorLimit() if descriptors is None else descriptors, now_ms
+    )
     found.list_files()
     found.load_segments(start_offset)
     opening = Opening(found, sole_copy=sole_copy, cleaned_offset=cleaned_offset)
