@@ -222,8 +222,8 @@ def test_times(when: datetime.datetime) -> None:
         (topic_name("shop", "public", "a$b"), "shop.public.a_b"),
         (adjusted("a-b.1c", "avro"), "a_b._1c"),
         (
-            [(each.pattern, names) for each, names in key_columns(["a.b:x", "y;c.d:z"])],
-            [("a.b", ["x", "y"]), ("c.d", ["z"])],
+            [(bool(each.fullmatch("A.b")), names) for each, names in key_columns(["a.b:x", "y;c.d:z"])],
+            [(True, ["x", "y"]), (False, ["z"])],
         ),
     ],
 )

@@ -6,19 +6,25 @@ Each entry is a regular expression of a whole name, in any case: `schema`, `sche
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
+from moldau.common.core.java_patterns import compile_java
+from moldau.common.core.patterns import Pattern, PatternError
 from moldau.connect.settings import Importance, Setting, SettingType
+
+
+def pattern_of(text: str) -> Pattern:
+    """A pattern of Java's, in any case of letters, in linear time. PatternError."""
+    return compile_java(f"(?i){text.strip()}", linear=True)
 
 
 def _valid(value: Any) -> str | None:
     for each in value:
         try:
-            re.compile(each)
-        except re.error as error:
+            pattern_of(each)
+        except PatternError as error:
             return f"{each!r} is no regular expression: {error}"
     return None
 
@@ -41,7 +47,7 @@ TABLE_SETTINGS = (
 
 @lru_cache(maxsize=10_000)
 def _matches(patterns: tuple[str, ...], name: str) -> bool:
-    return any(re.fullmatch(each.strip(), name, re.IGNORECASE) for each in patterns)
+    return any(pattern_of(each).fullmatch(name) for each in patterns)
 
 
 class Choice:

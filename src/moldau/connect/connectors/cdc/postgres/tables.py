@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from moldau import __version__
-from moldau.connect.connectors.cdc.choice import Choice
+from moldau.common.core.patterns import Pattern, PatternError
+from moldau.connect.connectors.cdc.choice import Choice, pattern_of
 from moldau.connect.connectors.cdc.envelope import EnvelopeTable
 from moldau.connect.connectors.cdc.naming import adjusted, topic_name
 from moldau.connect.connectors.cdc.postgres.catalog import Catalog, CatalogColumn, CatalogTable
@@ -155,12 +155,16 @@ class Tables:
         )
 
 
-def key_columns(entries: Sequence[str]) -> list[tuple[re.Pattern[str], list[str]]]:
+def key_columns(entries: Sequence[str]) -> list[tuple[Pattern, list[str]]]:
     """`message.key.columns`: a list was made of it by its commas, which part columns, too. ConnectError."""
     made = []
     for entry in filter(None, (each.strip() for each in ",".join(entries).split(";"))):
         table, colon, columns = entry.rpartition(":")
         if not colon or not columns:
             raise ConnectError(f"message.key.columns: {entry!r} is not `schema.table:column,column`")
-        made.append((re.compile(table, re.IGNORECASE), [each.strip() for each in columns.split(",")]))
+        try:
+            pattern = pattern_of(table)
+        except PatternError as error:
+            raise ConnectError(f"message.key.columns: {table!r} is no regular expression: {error}") from None
+        made.append((pattern, [each.strip() for each in columns.split(",")]))
     return made
