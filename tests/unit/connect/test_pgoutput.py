@@ -175,6 +175,22 @@ def test_every_event_once_wherever_it_is_cut(sizes: list[int], data: st.DataObje
     assert found == list(range(1, sum(sizes) + 1))
 
 
+def test_a_commit_that_begins_where_reading_stands_is_new() -> None:
+    """The server's heartbeat says where the last record ends; the next one, a commit, begins there."""
+    idle = Position(10, 10, 10).behind(60, 60)
+    one = machine(idle)
+    log: list[tuple[int, Message]] = [
+        (1, ORDERS),
+        (2, Begin(60, EPOCH_2000_US, 1)),
+        (3, RowChange("I", 7, "", None, ("1", "a"))),
+        (60, Commit(60, 70, EPOCH_2000_US)),
+    ]
+    events = [event for lsn, message in log for event in one.handle(lsn, message)]
+    assert [change.key for event in events for change in event.changes] == [[1]]
+    again = machine(one.position)
+    assert not [event for lsn, message in log for event in again.handle(lsn, message)]
+
+
 def test_a_changed_key_is_a_deletion_and_a_creation() -> None:
     one = machine(Position(50, 50, 50))
     log: list[tuple[int, Message]] = [

@@ -457,3 +457,21 @@ def test_settings_that_contradict_one_another(postgres: str, reader: Any) -> Non
     assert wrong(table_include_list=["a"], table_exclude_list=["b"]) == ["table.exclude.list"]
     assert wrong(skipped_operations=["x"]) == ["skipped.operations"]
     assert wrong(database_hostname="/nowhere") == ["database.hostname"]
+
+
+def test_a_transaction_that_commits_while_nothing_else_happens(shop: str, sql: Sql, reader: Any) -> None:
+    """Its commit is the next record of the log behind the one that the server told to have been read."""
+    one = reader(shop, status_update_interval_ms=10)
+    one.settled()
+    with psycopg.connect(
+        host=one.settings["database.hostname"], user="moldau", dbname=one.settings["database.dbname"]
+    ) as it:
+        it.execute("INSERT INTO orders VALUES (1, 'a', 1)")
+        sql(shop, "CHECKPOINT")
+        ((end,),) = sql(shop, "SELECT pg_current_wal_insert_lsn() - '0/0'::pg_lsn")
+        deadline = time.monotonic() + 60
+        while not one.offset or one.offset["moldau_end_lsn"] < end:
+            assert time.monotonic() < deadline
+            one.next()
+        it.commit()
+    assert short(one.until(1)) == [("c", None, 1)]

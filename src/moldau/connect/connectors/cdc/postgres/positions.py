@@ -67,8 +67,12 @@ class Position:
         return made
 
     def delivered(self, final_lsn: int) -> int | None:
-        """How many events of the transaction that commits there were delivered; None: all."""
-        if final_lsn <= self.commit_lsn:
+        """How many events of the transaction that commits there were delivered; None: all.
+
+        `final_lsn` is where its commit begins, and may be the very place where what was read before ends:
+        then it is new. So the server decides, too.
+        """
+        if final_lsn < self.end_lsn:
             return None
         return self.tx_events if final_lsn == self.tx_lsn else 0
 

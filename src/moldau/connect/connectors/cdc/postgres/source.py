@@ -319,10 +319,10 @@ class _Stream:
                 heartbeat(self._settings["topic.heartbeat.prefix"], self._source._server)
             )
         transactions = self._transactions
-        if (
-            transactions.idle and self._server_lsn > transactions.position.end_lsn
-        ):  # changes of other databases
-            transactions.position = transactions.position.behind(self._server_lsn, self._server_lsn)
+        position = transactions.position
+        # Changes of other databases; a transaction that was cut comes again first, and its count is needed.
+        if transactions.idle and not position.tx_lsn and self._server_lsn > position.end_lsn:
+            transactions.position = position.behind(self._server_lsn, self._server_lsn)
         transactions.position = replace(transactions.position, incremental=self._incremental.state())
         batches = collected.all()
         due = now - self._moved_at >= self._settings["status.update.interval.ms"] / 1000
