@@ -161,7 +161,7 @@ def test_a_snapshot_then_changes(shop: str, sql: Sql, reader: Any) -> None:
         "postgresql", "shop", "public", "orders")  # fmt: skip
     assert source["snapshot"] == "false"
     assert source["lsn"] > 0
-    batch = one.reads[0].batches[0]
+    batch = one.reads[1].batches[0]
     assert batch.value.schema is not None
     assert batch.value.schema.name == "shop.public.orders.Envelope"
     assert batch.key.schema is not None
@@ -171,6 +171,7 @@ def test_a_snapshot_then_changes(shop: str, sql: Sql, reader: Any) -> None:
 def test_nothing_is_lost_or_doubled_between_snapshot_and_changes(shop: str, sql: Sql, reader: Any) -> None:
     sql(shop, "INSERT INTO orders SELECT n, 'a', n FROM generate_series(1, 100) n")
     one = reader(shop, snapshot_fetch_size=10)
+    one.next()  # the slot is its own
     one.next()  # the snapshot has begun
     sql(shop, "INSERT INTO orders VALUES (101, 'late', 0)")
     sql(shop, "UPDATE orders SET name = 'b' WHERE id = 100")
@@ -228,6 +229,16 @@ def test_a_slot_that_was_dropped(shop: str, sql: Sql, reader: Any) -> None:
     one.settings["snapshot.mode"] = "when_needed"
     one.restart()
     assert short(one.until(1)) == [("r", None, 1)]
+
+
+def test_a_slot_of_somebody_else_is_left_alone(shop: str, sql: Sql, reader: Any) -> None:
+    sql(shop, "SELECT pg_create_logical_replication_slot('theirs', 'pgoutput')")
+    before = sql(shop, "SELECT confirmed_flush_lsn FROM pg_replication_slots WHERE slot_name = 'theirs'")
+    with pytest.raises(ConnectError, match=r"no offset that says it is its own.*pg_drop_replication_slot"):
+        reader(shop, slot_name="theirs").next()
+    after = sql(shop, "SELECT confirmed_flush_lsn FROM pg_replication_slots WHERE slot_name = 'theirs'")
+    assert before == after
+    sql(shop, "SELECT pg_drop_replication_slot('theirs')")
 
 
 def test_a_slot_that_was_made_anew(shop: str, sql: Sql, reader: Any) -> None:

@@ -101,7 +101,7 @@ class PostgresSource(Source):
             position = None
         try:
             if position is None or mode == "always":
-                for each in self._begin(mode):
+                for each in self._begin(mode, is_own=offset is not None):
                     yield each
                     position = position_of(each.offset)
             assert position is not None
@@ -137,8 +137,12 @@ class PostgresSource(Source):
 
     # The beginning
 
-    def _begin(self, mode: str) -> Iterator[Read]:
-        """Publication, slot and snapshot; the last one's offset is where changes begin."""
+    def _begin(self, mode: str, *, is_own: bool) -> Iterator[Read]:
+        """Publication, slot and snapshot; the last one's offset is where changes begin.
+
+        `is_own`: this connector has an offset, so that a slot of the name is its own, and may be made anew.
+        Any other may be somebody's, who would lose changes with it.
+        """
         self._catalog.require_publication(
             self.config["publication.name"],
             self.config["publication.autocreate.mode"].lower(),
@@ -149,6 +153,13 @@ class PostgresSource(Source):
         if slot is not None and without_rows:
             yield Read([], _at(slot.confirmed_lsn).offset())
             return
+        if slot is not None and not is_own:
+            raise ConnectError(
+                f"there is a replication slot {self._slot} already, and this connector has no offset that "
+                "says it is its own: name another one (slot.name), or, if nobody needs it, drop it: "
+                f"SELECT pg_drop_replication_slot('{self._slot}')"
+            )
+        yield Read([], replace(_at(1), snapshot="INITIAL").offset())  # from here on the slot is our own
         if slot is not None:
             self._drop_slot()  # nothing was delivered from it, or all is read anew
         self._replication = Replication(self._conninfo)
@@ -183,19 +194,17 @@ class PostgresSource(Source):
         if slot is None:
             return f"replication slot {self._slot} is gone, and with it the changes since {reached}"
         if slot.status == "lost":
-            return f"replication slot {self._slot} fell behind max_slot_wal_keep_size: changes since "
-            f"{reached} are "
-            "lost"
+            return (
+                f"replication slot {self._slot} fell behind max_slot_wal_keep_size: changes since {reached} "
+                "are lost"
+            )
         if slot.plugin != "pgoutput":
             return f"replication slot {self._slot} is of the plugin {slot.plugin}, not pgoutput"
         if slot.confirmed_lsn > position.end_lsn:
             return (
                 f"replication slot {self._slot} begins at {lsn_text(slot.confirmed_lsn)}, behind {reached}, "
-                f"where "
-                f"this "
-                f"connector stands: it was made anew, or somebody else read from it, and the changes "
-                f"between are "
-                f"lost"
+                "where this connector stands: it was made anew, or somebody else read from it, and the "
+                "changes between are lost"
             )
         return ""
 
@@ -205,10 +214,9 @@ class PostgresSource(Source):
         lost = self._lost(position)
         if lost:
             raise ConnectError(
-                f"{lost}. Stop the connector and delete its offsets (DELETE /connectors/NAME/offsets): it "
-                f"then "
-                f"makes "
-                f"slot and snapshot anew. Or set snapshot.mode=when_needed, which does so by itself"
+                f"{lost}. Stop the connector, delete its offsets (`moldau connect offsets NAME --reset`), "
+                "drop the slot if it is still there, and resume: slot and snapshot are made anew. Or set "
+                "snapshot.mode=when_needed, which does so by itself"
             )
         self._replication = Replication(self._conninfo)
         self._replication.start(self._slot, self.config["publication.name"], position.end_lsn)
