@@ -31,6 +31,8 @@ INSIDE_A_HOUSE = {
     if not path.name.startswith("_")
 } | {"agent", "cli"}
 """Folders and modules that are no houses: a name that begins with one of them has lost its house."""
+CONNECT_SETTINGS = ("moldau.connect.engine", "moldau.connect.spark")
+"""Of a worker and its connectors; they are in no table of the broker's."""
 LOGGERS = {
     name
     for path in (ROOT / "src").rglob("*.py")
@@ -76,7 +78,7 @@ def _is_module(name: str) -> bool:
     """Whether a dotted name is a package or module, or stands in one; or is the name of something else."""
     parts = name.split(".")
     first = ROOT.joinpath("src", *parts[:2])
-    if name in SETTINGS or name in LOGGERS:
+    if name in SETTINGS or name in LOGGERS or name.startswith(CONNECT_SETTINGS):
         return True
     if parts[0] == "moldau" and parts[1] in INSIDE_A_HOUSE and not first.is_dir():
         return False

@@ -17,6 +17,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 from starlette.requests import Request
@@ -85,8 +86,11 @@ class Running:
 
 
 @asynccontextmanager
-async def serve_connect(configuration: WorkerConfiguration) -> AsyncIterator[Running]:
-    """A running worker. SettingError, ListenError, TopicRefused, ClientError, LogFailed, TimeoutError."""
+async def serve_connect(
+    configuration: WorkerConfiguration, spark: Callable[[], Any] | None = None
+) -> AsyncIterator[Running]:
+    """A running worker; `spark` gives a Spark session when a connector wants that engine. SettingError,
+    ListenError, TopicRefused, ClientError, LogFailed, TimeoutError."""
     settings = configuration.settings
     for warning in configuration.warnings:
         log.warning("%s", warning)
@@ -112,7 +116,7 @@ async def serve_connect(configuration: WorkerConfiguration) -> AsyncIterator[Run
         ends.push_async_callback(in_own_thread, worker.close)
         herder = RestHerder(worker, settings, KafkaSide(connect).cluster_id)
         ends.callback(herder.close)
-        runtime = LocalRuntime(_runtime_texts(configuration), RuntimeListener(worker))
+        runtime = LocalRuntime(_runtime_texts(configuration), RuntimeListener(worker), spark=spark)
 
         policy = OverridePolicy(
             settings.connector_client_config_override_policy,

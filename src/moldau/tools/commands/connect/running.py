@@ -20,6 +20,7 @@ from moldau.services.connect.settings import WorkerConfiguration, worker_configu
 from moldau.services.connect.stores.kafka_log import LogFailed
 from moldau.services.connect.stores.topics import TopicRefused
 from moldau.services.http.server import ListenError, in_own_thread, run_until_signal
+from moldau.tools.commands.connect.spark import spark_of
 from moldau.tools.commands.connect.worker_files import ConnectorFile
 from moldau.tools.shared.errors import FAILED, MISUSED
 
@@ -52,7 +53,7 @@ def run_worker(
 async def _served(
     configuration: WorkerConfiguration, connectors: Sequence[ConnectorFile], as_json: bool
 ) -> AsyncIterator[Running]:
-    async with serve_connect(configuration) as running:
+    async with serve_connect(configuration, spark_of(configuration.texts)) as running:
         for each in connectors:
             await in_own_thread(lambda each=each: _create(running, each))  # type: ignore[misc]
         _say_ready(running, configuration, as_json)
