@@ -2,14 +2,14 @@
 
 import asyncio
 import struct
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Generator
 from pathlib import Path
 
 import pytest
 from data_plane_world import Client, led_by, on_a_node, partition_of, produce_frame
 
 from moldau.broker.controller.topics import NewTopic
-from moldau.broker.handlers.apis.fetch import fetch
+from moldau.broker.handlers.apis.fetch import fetch, fetch_many
 from moldau.broker.metadata.image import PartitionState
 from moldau.broker.node import Node
 from moldau.common.protocol.errors import ErrorCode
@@ -21,7 +21,7 @@ COUNT = 20
 FOLLOWER = 7
 
 
-def request(node: Node, session: tuple[int, int] = (0, -1)) -> bytes:
+def request(node: Node, min_bytes: int = 1) -> bytes:
     rows = [
         FetchPartition(
             partition=index,
@@ -34,10 +34,8 @@ def request(node: Node, session: tuple[int, int] = (0, -1)) -> bytes:
     body = FetchRequest(
         replica_id=FOLLOWER,
         max_wait_ms=5000,
-        min_bytes=1,
+        min_bytes=min_bytes,
         max_bytes=1 << 20,
-        session_id=session[0],
-        session_epoch=session[1],
         topics=[FetchTopic(topic="wide", partitions=rows)],
     ).encode(VERSION)
     return frame_request(1, VERSION, 5, "test", body)
@@ -127,5 +125,36 @@ def test_a_high_watermark_that_moved_meanwhile_is_told_when_the_time_is_up(
         rows = rows_of(follower)
         assert rows[5] == (0, 1, False)
         assert rows[4] == (0, 0, False)
+
+    play(tmp_path, monkeypatch, many, scene)
+
+
+@pytest.mark.parametrize("many", [False, True])
+def test_records_that_are_too_few_are_not_kept_while_it_waits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, many: bool
+) -> None:
+    watch_all, rows_watched = fetch_many.ManyFetch._watch_all, []
+
+    def watched(waiter: fetch_many.ManyFetch, rows: list[fetch_many.Row]) -> Generator[None, None, bool]:
+        rows_watched.append(rows)
+        return watch_all(waiter, rows)
+
+    monkeypatch.setattr(fetch_many.ManyFetch, "_watch_all", watched)
+
+    async def scene(node: Node) -> None:
+        Client(node).feed(produce_frame("wide", 400))
+        await turns()
+        follower = Client(node)
+        follower.feed(request(node, min_bytes=600))
+        await turns()
+        assert not follower.transport.sent, "it waits"
+        (waiter,) = partition_of(node, "wide", 1).parked.followers or ()
+        assert isinstance(waiter, fetch.OneFetch)
+        assert waiter.known is not None
+        assert {target.index for target in waiter.known} == set(range(1, COUNT))
+        assert rows_watched == [[]] * many
+        Client(node).feed(produce_frame("wide", 400))
+        await turns()
+        assert rows_of(follower)[0] == (0, 0, True)
 
     play(tmp_path, monkeypatch, many, scene)

@@ -8,6 +8,7 @@ import pytest
 from server_world import FakeListener, Script, feed, framed, start
 
 from moldau.broker.handlers.parts import exchange
+from moldau.broker.server import holds
 from moldau.broker.server.connection import Connection, Parts
 
 
@@ -317,3 +318,40 @@ def test_large_frames_of_many_connections_are_read_one_a_turn() -> None:
             connection.buffer_updated(len(buffer))
         assert turns < 1000
     assert [script.seen for _, _, script, _ in worlds] == [[content]] * 5
+
+
+@pytest.mark.parametrize("bit", [holds.UNREAD, holds.CLOSED, holds.MUTED])
+def test_what_becomes_of_a_connection_while_its_memory_goes_to_another_holds(bit: int) -> None:
+    connection, _, script, listener = start()
+    feed(connection, framed(b"b" + bytes(1_000_000)))
+    happens = {
+        holds.UNREAD: connection.pause_writing,
+        holds.CLOSED: connection.close,
+        holds.MUTED: lambda: connection.mute(1000),
+    }
+    free = listener.requests.end_handling
+
+    def other_goes_on(size_bytes: int) -> None:
+        free(size_bytes)
+        happens[bit]()  # as its request may do, with a response to this connection, say
+
+    listener.requests.end_handling = other_goes_on  # type: ignore[method-assign]
+    script.slots[0][1].fill(b"done")
+    assert connection.held == bit
+
+
+def test_a_quota_that_goes_while_its_memory_goes_to_another_does_not_mute_for_ever() -> None:
+    connection, _, script, listener = start()
+    feed(connection, framed(b"b" + bytes(1_000_000)))
+    connection.mute(1000)
+    free = listener.requests.end_handling
+
+    def other_goes_on(size_bytes: int) -> None:
+        free(size_bytes)
+        connection.unmute()
+
+    listener.requests.end_handling = other_goes_on  # type: ignore[method-assign]
+    script.slots[0][1].fill(b"done")
+    assert not connection.held
+    feed(connection, framed(b"e1"))
+    assert script.seen[-1] == b"e1"

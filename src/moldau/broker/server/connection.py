@@ -508,13 +508,13 @@ class Connection(asyncio.BufferedProtocol):
             (queue[-1].blocking and not queue[-1].filled) or len(queue) > _PARKED_AGAIN_MAX or parked_much
         )
         held = self.held & _UNCHANGED
-        if not (waits or held & TURN):
-            self.end_handling()
         if waits:
             held |= RESPONSES
         if self.waiting_bytes and self.waiting_bytes > self.listener.backlog.share_bytes:
             held |= FOLLOWERS
         self.held = held
+        if not (waits or held & TURN):
+            self.end_handling()  # other connections go on, and what they do may come back to this one
         self._count_unsent()
         self._go_on()
 

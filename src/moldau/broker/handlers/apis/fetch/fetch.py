@@ -202,10 +202,11 @@ class OneFetch:
 
     def remember(self, rows: list[tuple[FetchTarget, FetchedPartition]]) -> None:
         """It waits, as these rows are too little. Of a follower's many partitions most have not changed when
-        it goes on: that is cheaper to see than to read again.
+        it goes on: that is cheaper to see than to read again. (Rows with records are read again in any case,
+        and are not kept meanwhile.)
         """
         if self.replica_id >= 0:
-            self.known = dict(rows)
+            self.known = {target: row for target, row in rows if not row[ROW_RECORDS]}
 
     def _unchanged(
         self, target: FetchTarget, known: dict[FetchTarget, FetchedPartition]

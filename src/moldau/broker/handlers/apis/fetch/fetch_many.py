@@ -195,7 +195,9 @@ class ManyFetch(OneFetch):
             self.remember(rows)
             self.missing_bytes = max(1, self.min_bytes - total_bytes)
             slices = self.broker.slow_lane.slices()
-            if not await slices.run(self._watch_all(rows)):
+            moved = await slices.run(self._watch_all(rows))
+            rows.clear()  # no records are held while it waits
+            if not moved:
                 await self.woken
             self.woken = asyncio.get_running_loop().create_future()
             final = self.final
