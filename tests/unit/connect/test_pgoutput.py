@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import os
+import resource
+import socket
 import struct
+from collections.abc import Iterator
 from decimal import Decimal
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sink_batches import settings_of
 
+from moldau.connect import SourceContext
 from moldau.connect.connectors.cdc.envelope import CapturedColumn, EnvelopeTable
 from moldau.connect.connectors.cdc.naming import adjusted, topic_name
 from moldau.connect.connectors.cdc.postgres.pgoutput import (
@@ -28,6 +34,8 @@ from moldau.connect.connectors.cdc.postgres.pgoutput import (
     decode,
 )
 from moldau.connect.connectors.cdc.postgres.positions import Position, lsn_number, lsn_text, position_of
+from moldau.connect.connectors.cdc.postgres.replication import Received, Replication
+from moldau.connect.connectors.cdc.postgres.source import PostgresSource, _Stream
 from moldau.connect.connectors.cdc.postgres.tables import SOURCE, key_columns
 from moldau.connect.connectors.cdc.postgres.transactions import Followed, Transactions
 from moldau.connect.connectors.cdc.postgres.types import (
@@ -35,11 +43,13 @@ from moldau.connect.connectors.cdc.postgres.types import (
     days,
     hstore_values,
     interval_us,
+    money_text,
     timestamp_us,
     variable_scale,
     zoned_text,
     zoned_time_text,
 )
+from moldau.connect.errors import ConnectError
 from moldau.connect.schema import Schema, Type
 
 TEXTS = st.text(st.characters(exclude_characters="\x00", codec="utf-8"), max_size=8)
@@ -191,6 +201,95 @@ def test_a_commit_that_begins_where_reading_stands_is_new() -> None:
     assert not [event for lsn, message in log for event in again.handle(lsn, message)]
 
 
+def test_a_number_of_more_digits_than_python_reads() -> None:
+    made = variable_scale("9" * 5000 + ".5")
+    assert int.from_bytes(made["value"], "big", signed=True) == 10**5001 - 5
+
+
+def test_a_value_that_cannot_be_converted_is_named() -> None:
+    one = machine(Position(50, 50, 50))
+    log: list[tuple[int, Message]] = [
+        (1, ORDERS),
+        (2, Begin(60, EPOCH_2000_US, 1)),
+        (3, RowChange("I", 7, "", None, ("a", "a"))),
+    ]
+    with pytest.raises(ConnectError, match=r"'a' of column id of table public\.orders cannot be a int32"):
+        [event for lsn, message in log for event in one.handle(lsn, message)]
+
+
+class EndlessLog:
+    """A log of changes that are not captured; the server waits for an answer."""
+
+    def __init__(self) -> None:
+        self.answers = 0
+
+    def received(self, timeout_seconds: float) -> Iterator[Received]:
+        change = encoded(RowChange("I", 8, "", None, ("1", "x" * 1000)))
+        yield Received(1, encoded(Relation(8, "public", "other", "d", ORDERS.columns)))
+        yield Received(2, encoded(Begin(1 << 40, EPOCH_2000_US, 1)))
+        while True:
+            yield Received(3, change)
+
+    def confirm(self, lsn: int, interval_seconds: float) -> None:
+        self.answers += 1
+
+
+def test_changes_that_are_not_captured_do_not_keep_the_server_waiting(monkeypatch: Any) -> None:
+    """The server ends a connection that is silent for wal_sender_timeout."""
+    settings = settings_of(
+        PostgresSource,
+        {
+            "database.hostname": "/nowhere",
+            "database.user": "u",
+            "database.dbname": "d",
+            "topic.prefix": "t",
+            "poll.interval.ms": 1,
+        },
+    )
+    source = PostgresSource()
+    source.start(settings, SourceContext("c", 0, lambda: False, lambda _: False, lambda: None))
+    followed = Transactions(
+        Position(50, 50, 50), lambda _: None, lambda *given: given, frozenset(), True, False
+    )
+    monkeypatch.setattr("moldau.connect.connectors.cdc.postgres.source.READ_BYTES_MAX", 1 << 20)
+    log = EndlessLog()
+    stream = _Stream(source, followed, log)  # type: ignore[arg-type]
+    assert stream.next() is None
+    assert log.answers == 1
+    assert not followed.idle
+
+
+def test_descriptors_beyond_those_that_select_knows() -> None:
+    """A worker beside a broker has thousands."""
+    number = 1500
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY and hard <= number:
+        pytest.skip(f"only {hard} open files are allowed")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, number + 1), hard))
+    near, far = socket.socketpair()
+
+    class Connection:
+        socket = os.dup2(near.fileno(), number)
+        left: ClassVar = [(0, b""), (10, b"w" + bytes(24) + b"x"), (0, b"")]
+
+        def get_copy_data(self, _: int) -> tuple[int, bytes]:
+            return self.left.pop(0)
+
+        def consume_input(self) -> None:
+            pass
+
+    one = Replication.__new__(Replication)
+    one._connection = Connection()
+    try:
+        far.send(b"x")
+        assert [each.data for each in one.received(60)] == [b"x"]
+    finally:
+        os.close(number)
+        near.close()
+        far.close()
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
 def test_a_changed_key_is_a_deletion_and_a_creation() -> None:
     one = machine(Position(50, 50, 50))
     log: list[tuple[int, Message]] = [
@@ -235,6 +334,8 @@ def test_times(when: datetime.datetime) -> None:
         (array_values('{1,{2,NULL},"NULL"}', None), ["1", ["2", None], "NULL"]),
         (hstore_values('"a"=>"x\\"y", "b"=>NULL'), {"a": 'x"y', "b": None}),
         (variable_scale("1E+3"), {"scale": 0, "value": b"\x03\xe8"}),
+        ([money_text(each) for each in ("-$1,234.50", "($0.05)")], ["-1234.50", "-0.05"]),
+        ([money_text(each) for each in ("1.234,50 \u20ac", "\u00a51,234")], ["1234.50", "1234.0"]),
         (topic_name("shop", "public", "a$b"), "shop.public.a_b"),
         (adjusted("a-b.1c", "avro"), "a_b._1c"),
         (

@@ -86,8 +86,8 @@ class Incremental:
 
     def _tables_in(self, data: Any) -> list[str]:
         try:
-            named = json.loads(data or "{}").get("data-collections") or []
-        except (ValueError, AttributeError):
+            named = list(json.loads(data or "{}").get("data-collections") or [])
+        except (ValueError, AttributeError, TypeError, RecursionError):
             _LOG.warning("a signal has data that is no JSON object, and is passed over: %.200r", data)
             return []
         return [".".join(str(each).replace('"', "").split(".")[-2:]) for each in named]

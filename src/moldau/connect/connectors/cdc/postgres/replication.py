@@ -12,7 +12,7 @@ What is confirmed as flushed the server forgets: only what is committed in Kafka
 
 from __future__ import annotations
 
-import select
+import selectors
 import struct
 import time
 from collections.abc import Iterator
@@ -23,8 +23,8 @@ from moldau.connect.connectors.cdc.postgres.positions import lsn_text
 from moldau.connect.errors import ConnectError, Retriable
 
 SESSION = (
-    "-c datestyle=ISO -c intervalstyle=iso_8601 -c timezone=UTC "
-    "-c extra_float_digits=3 -c statement_timeout=0"
+    "-c datestyle=ISO -c intervalstyle=iso_8601 -c timezone=UTC -c client_encoding=UTF8 "
+    "-c extra_float_digits=3 -c bytea_output=hex -c statement_timeout=0"
 )
 
 
@@ -107,7 +107,9 @@ class Replication:
                 if count == 0:
                     if waited:
                         return
-                    select.select([self._connection.socket], [], [], timeout_seconds)
+                    with selectors.DefaultSelector() as waiting:  # select() ends at descriptor 1024
+                        waiting.register(self._connection.socket, selectors.EVENT_READ)
+                        waiting.select(timeout_seconds)
                     waited = True
                     self._connection.consume_input()
                     continue

@@ -7,7 +7,7 @@ from itertools import islice
 from typing import Any
 
 from moldau.connect.connectors.cdc.postgres.replication import quoted
-from moldau.connect.connectors.cdc.postgres.transactions import Followed
+from moldau.connect.connectors.cdc.postgres.transactions import Followed, unreadable
 from moldau.connect.errors import ConnectError, Retriable
 
 
@@ -38,7 +38,11 @@ def values_of(followed: Followed, rows: list[tuple[str | None, ...]]) -> list[li
     columns = []
     for column, texts in zip(followed.table.columns, zip(*rows, strict=True), strict=True):
         convert = column.convert
-        columns.append(
-            list(texts) if convert is None else [None if text is None else convert(text) for text in texts]
-        )
+        if convert is None:
+            columns.append(list(texts))
+            continue
+        try:
+            columns.append([None if text is None else convert(text) for text in texts])
+        except (ConnectError, ValueError, ArithmeticError, LookupError, AttributeError) as error:
+            raise unreadable(followed, column, error) from error
     return [list(row) for row in zip(*columns, strict=True)]

@@ -34,6 +34,10 @@ from moldau.connect.source import Read, Source, SourceContext, SourceOffset, Sou
 _LOG = logging.getLogger(__name__)
 RETAINED_BYTES_WARNED = 1 << 30
 SLOT_LOOK_SECONDS = 300.0
+READ_SECONDS_MAX = 1.0
+READ_BYTES_MAX = 16 << 20
+"""What is read of the log at a time, whatever it is: changes that are not captured cost time, too, and the
+server ends a connection that it does not hear of for wal_sender_timeout."""
 
 
 class PostgresSource(Source):
@@ -263,7 +267,8 @@ class _Stream:
     def next(self) -> Read | None:
         """Wait a moment for changes; None: there are none."""
         collected = _Collected(self._source._server)
-        count = 0
+        count = size_bytes = 0
+        until = time.monotonic() + self._settings["poll.interval.ms"] / 1000 + READ_SECONDS_MAX
         for received in self._replication.received(self._settings["poll.interval.ms"] / 1000):
             self._server_lsn = max(received.lsn, self._server_lsn) if not received.data else self._server_lsn
             if received.data:
@@ -276,7 +281,10 @@ class _Stream:
                 for event in self._transactions.handle(received.lsn, message):
                     self._take(event, collected)
                     count += 1
-            if count >= self._settings["max.batch.size"]:
+            size_bytes += len(received.data)
+            if count >= self._settings["max.batch.size"] or size_bytes >= READ_BYTES_MAX:
+                break
+            if time.monotonic() >= until:
                 break
         self._replication.confirm(
             self._source.confirmed_lsn(), self._settings["status.update.interval.ms"] / 1000

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from moldau.connect.connectors.cdc.envelope import Change, EnvelopeTable
+from moldau.connect.connectors.cdc.envelope import CapturedColumn, Change, EnvelopeTable
 from moldau.connect.connectors.cdc.postgres.pgoutput import (
     Begin,
     Commit,
@@ -209,6 +209,25 @@ def _values(followed: Followed, given: Tuple, old: Tuple | None) -> list[Any]:
             made.append(None)
         elif isinstance(text, Unchanged):
             made.append(column.missing)
+        elif column.convert is None:
+            made.append(text)
         else:
-            made.append(column.convert(text) if column.convert else text)
+            try:
+                made.append(column.convert(text))
+            except (ConnectError, ValueError, ArithmeticError, LookupError, AttributeError) as error:
+                raise unreadable(followed, column, error, text) from error
     return made
+
+
+def unreadable(
+    followed: Followed, column: CapturedColumn, error: Exception, text: str | None = None
+) -> ConnectError:
+    """A value that has none in records."""
+    relation = followed.relation
+    what = f"the value {text[:100]!r}" if text is not None else "a value"
+    return ConnectError(
+        f"{what} of column {column.name} of table {relation.schema}.{relation.table} cannot be a "
+        f"{column.schema.name or column.schema.type.value}: {error}. Have it as text "
+        f"(decimal.handling.mode=string), its time as adaptive (time.precision.mode), or leave the column "
+        f"out (column.exclude.list)"
+    )

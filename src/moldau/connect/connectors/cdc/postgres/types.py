@@ -127,14 +127,18 @@ class Types:
         if self._decimals == "string":
             return Schema(Type.STRING, optional), None
         if self._decimals == "double":
-            return Schema(Type.FLOAT64, optional), lambda text: float(_digits(text))
+            return Schema(Type.FLOAT64, optional), float if kind.name == "numeric" else lambda text: float(
+                money_text(text)
+            )
         if kind.name == "money":
-            return decimal_schema(2, optional), lambda text: Decimal(_digits(text))
+            return decimal_schema(2, optional), lambda text: Decimal(money_text(text))
         if kind.modifier < 4:  # any number of digits
             fields = {"scale": Schema(Type.INT32), "value": Schema(Type.BYTES)}
             schema = struct_schema(fields, _DATA + "VariableScaleDecimal", optional, 1)
             return schema, variable_scale
         digits, scale = ((kind.modifier - 4) >> 16) & 0xFFFF, (kind.modifier - 4) & 0x7FF
+        if scale & 0x400:  # below zero: hundreds, say; since PostgreSQL 15
+            digits, scale = digits + 0x800 - scale, 0
         return decimal_schema(scale, optional, digits), _decimal
 
     def _when(self, kind: ColumnType, optional: bool) -> tuple[Schema, Convert]:
@@ -181,12 +185,13 @@ def _bits(kind: ColumnType, optional: bool) -> tuple[Schema, Convert]:
     return schema, lambda text: int(text or "0", 2).to_bytes((len(text) + 7) // 8, "little")
 
 
-def _digits(text: str) -> str:
-    """money's text as a number's."""
-    made = re.sub(r"[^0-9.\-]", "", text)
-    return (
-        f"-{made}" if text.startswith("(") else made if text not in ("NaN", "Infinity", "-Infinity") else text
-    )
+def money_text(text: str) -> str:
+    """The number of money's text in whatever lc_monetary the server has: -$1,234.50  1.234,50 EUR  (1.50)"""
+    sign = "-" if "-" in text or text.startswith("(") else ""
+    whole, _, fraction = re.sub("[^0-9.,]", "", text).strip(".,").replace(",", ".").rpartition(".")
+    if len(fraction) != 2 or not whole:  # no decimals: 1,234 yen
+        whole, fraction = whole + fraction, "0"
+    return f"{sign}{whole.replace('.', '')}.{fraction}"
 
 
 def _decimal(text: str) -> Decimal:
@@ -201,7 +206,8 @@ def variable_scale(text: str) -> dict[str, Any]:
     made = _decimal(text)
     _, digits, exponent = made.as_tuple()
     assert isinstance(exponent, int)
-    unscaled = int("".join(map(str, digits))) * (10 ** max(exponent, 0)) * (-1 if made.is_signed() else 1)
+    # Not by a text, of which Python reads 4,300 digits: numeric has up to 147,455.
+    unscaled = int(Decimal((made.is_signed(), digits, 0))) * (10 ** max(exponent, 0))
     size = (unscaled.bit_length() + 8) // 8
     return {"scale": max(-exponent, 0), "value": unscaled.to_bytes(size, "big", signed=True)}
 
