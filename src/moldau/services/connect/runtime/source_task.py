@@ -103,6 +103,8 @@ class SourceTask:
 
     def run(self) -> None:
         """Until stopped. ConnectError, Retriable, Failed."""
+        if self._control.stopping():
+            return  # a start that took long must not fence the task that has taken its place
         try:
             self._writer.open()
             self._open_readings()
@@ -153,7 +155,11 @@ class SourceTask:
         except Retriable as failed:
             if reading.pauses is None:
                 reading.pauses = self._policy.pauses(endless=True)
-            reading.due_ms = self._clock.monotonic_ms() + reading.pauses.next_seconds(failed) * 1000
+            seconds = reading.pauses.next_seconds(failed)
+            if self._held is not None:  # the next iterator begins the source's transaction again
+                self._writer.abort()
+                self._forget_uncommitted()
+            reading.due_ms = self._clock.monotonic_ms() + seconds * 1000
             return False
         reading.pauses = None
         if read is None:
@@ -284,11 +290,14 @@ class SourceTask:
     def _go_back(self, undone: Undone) -> None:
         log.warning("%s: a transaction was undone, reading again: %s", self._setup.client_id, undone)
         self._metrics.failed_operation(self._clock.now_ms())
+        self._forget_uncommitted()
+        self._control.wait(_UNDONE_SECONDS)
+
+    def _forget_uncommitted(self) -> None:
         for each in self._readings:
             each.go_back()
         self._held = None
         self._reset()
-        self._control.wait(_UNDONE_SECONDS)
 
     def _finish(self) -> None:
         """At a stop or a pause: commit, unless a transaction of the source is in its middle."""
@@ -298,10 +307,7 @@ class SourceTask:
             self._commit()
         else:
             self._writer.abort()
-            for each in self._readings:
-                each.go_back()
-            self._held = None
-            self._reset()
+            self._forget_uncommitted()
 
     def _stand_still(self) -> None:
         self._finish()
