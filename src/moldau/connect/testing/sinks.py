@@ -55,7 +55,11 @@ class SinkRun:
     def _open(self, sink: Sink, places: Sequence[TopicPartition]) -> None:
         positions = sink.positions(places)
         for each in places:
-            start = self._committed.get(each, 0) if positions is None else positions.get(each, 0)
+            start = (
+                self._committed.get(each, 0)
+                if positions is None
+                else positions.get(each, self._committed.get(each, 0))
+            )
             self._written[each] = start
         sink.opened(places)
 

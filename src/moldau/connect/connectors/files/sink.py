@@ -166,6 +166,7 @@ class FileSink(Sink):
             if not len(batch):
                 return
         try:
+            place.begins(number)
             place.write(batch, self._layout.folders(batch), number)
             if place.is_full():
                 place.commit()
@@ -233,6 +234,11 @@ class _Place:
         self._next = offset + 1
         if self._began is None:
             self._began = time.monotonic()
+
+    def begins(self, offset: int) -> None:
+        """Note where the first file begins: the group's offset will be behind it before it is in place."""
+        if self.manifest.next is None:
+            self.manifest.commit([], offset)
 
     def write(self, batch: Batch, folders: Sequence[str], number: int) -> None:
         assert batch.offsets is not None
