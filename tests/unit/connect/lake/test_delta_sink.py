@@ -97,6 +97,52 @@ def test_of_two_tasks_with_one_partition_the_second_stores_nothing(started: Star
     assert ids(started.rows()) == [1, 2]
 
 
+def test_a_commit_of_another_task_between_the_look_and_the_commit_is_noticed(
+    started: Started, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other's rows are in the version that this commit is based on: Delta sees no conflict."""
+    from moldau.connect.connectors.lake.positions import Positions
+
+    zombie = Started(started.folder)
+    started.write(json_batch([{"id": 1}]))
+    started.sink.flush()
+    for each in (zombie, started):
+        each.write(json_batch([{"id": 2}], first=1))
+    confirm = Positions.confirm
+
+    def confirm_and_be_overtaken(self: Positions, *arguments: Any) -> None:
+        confirm(self, *arguments)
+        monkeypatch.setattr(Positions, "confirm", confirm)
+        started.sink.flush()
+
+    monkeypatch.setattr(Positions, "confirm", confirm_and_be_overtaken)
+    with pytest.raises(
+        Retriable, match=r"another writer was faster: orders-0 .* up to 2, this task knew of 1"
+    ):
+        zombie.sink.flush()
+    assert ids(started.rows()) == [1, 2]
+
+
+def test_a_store_that_is_away_while_a_run_is_staged_drops_all_that_is(
+    started: Started, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The worker then writes everything again from the committed offset: nothing may be staged twice."""
+    batches = json_batch([{"id": 1}]), json_batch([{"id": 2}], first=1)
+    started.write(batches[0])
+
+    def away(table: str) -> None:
+        raise Retriable("away")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(started.sink._lake, "columns", away)
+        started.sink._writer._columns.clear()
+        with pytest.raises(Retriable):
+            started.write(batches[1])
+    started.write(*batches)
+    started.sink.flush()
+    assert ids(started.rows()) == [1, 2]
+
+
 def test_after_a_refusal_the_same_task_goes_on(started: Started) -> None:
     other = Started(started.folder)
     batch = json_batch([{"id": 1}])

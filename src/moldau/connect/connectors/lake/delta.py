@@ -23,6 +23,7 @@ from moldau.connect.connectors.lake.lake_sink import (
     check_modes,
     without_mark,
 )
+from moldau.connect.connectors.lake.positions import see_unmoved
 from moldau.connect.errors import ConnectError, Retriable
 from moldau.connect.settings import REQUIRED, Importance, Setting, SettingType
 from moldau.connect.sink import Sink, SinkContext
@@ -56,7 +57,9 @@ class DeltaLake:
 
     def position(self, table: str, partition: TopicPartition) -> int | None:
         """The version under the partition's appId."""
-        found = self._open(table)
+        return self._position(self._open(table), partition)
+
+    def _position(self, found: DeltaTable | None, partition: TopicPartition) -> int | None:
         return None if found is None else found.transaction_version(app_id(self._connector, partition))
 
     def commit(self, table: str, commit: Commit) -> None:
@@ -66,6 +69,7 @@ class DeltaLake:
         ends = [Transaction(app_id(self._connector, each), end) for each, end in commit.ends.items()]
         properties = CommitProperties(app_transactions=ends)
         found = self._open(table)
+        see_unmoved(table, commit.seen, lambda partition: self._position(found, partition))
         with _told(table):
             if commit.rows is None:
                 if found is not None:

@@ -27,6 +27,7 @@ from moldau.connect.connectors.lake.lake_sink import (
     check_modes,
     without_mark,
 )
+from moldau.connect.connectors.lake.positions import see_unmoved
 from moldau.connect.errors import ConnectError, Retriable
 from moldau.connect.settings import REQUIRED, Importance, Setting, SettingType
 from moldau.connect.sink import Sink, SinkContext
@@ -63,7 +64,9 @@ class IcebergLake:
 
     def position(self, table: str, partition: TopicPartition) -> int | None:
         """The property of the partition."""
-        found = self._load(table)
+        return self._position(self._load(table), partition)
+
+    def _position(self, found: Table | None, partition: TopicPartition) -> int | None:
         text = None if found is None else found.properties.get(position_property(self._connector, partition))
         return None if text is None else int(text)
 
@@ -72,6 +75,7 @@ class IcebergLake:
         ends = {position_property(self._connector, each): str(end) for each, end in commit.ends.items()}
         with _told(table):
             found = self._load(table)
+            see_unmoved(table, commit.seen, lambda partition: self._position(found, partition))
             if found is None:
                 if commit.rows is None:
                     return

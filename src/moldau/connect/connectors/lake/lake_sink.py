@@ -16,7 +16,7 @@ from moldau.connect.connectors.lake.changes import MARK, keys_of_tombstone, last
 from moldau.connect.connectors.lake.positions import Positions
 from moldau.connect.connectors.lake.staging import Staged, Staging
 from moldau.connect.connectors.lake.table_rows import METADATA, fit, table_rows
-from moldau.connect.errors import BadRecord, ConnectError
+from moldau.connect.errors import BadRecord, ConnectError, Retriable
 from moldau.connect.settings import Importance, Setting, SettingType, Width
 from moldau.connect.sink import SinkContext
 
@@ -31,6 +31,8 @@ class Commit:
     """Empty: rows are added."""
     ends: Mapping[TopicPartition, int]
     """The positions after it."""
+    seen: Mapping[TopicPartition, int | None]
+    """Those before it: where the table that is committed to has others, nothing is stored."""
     evolve: bool
     """New columns of the rows become columns of the table."""
 
@@ -134,7 +136,14 @@ class LakeWriter:
         self._columns: dict[str, pa.Schema | None] = {}
 
     def write(self, table: str, batch: Batch) -> None:
-        """Stage a run for a table. ConnectError, Retriable."""
+        """Stage a run for a table. ConnectError; Retriable: nothing is staged any more, of no table."""
+        try:
+            self._stage(table, batch)
+        except Retriable:
+            self._staging.clear()
+            raise
+
+    def _stage(self, table: str, batch: Batch) -> None:
         assert batch.origin is not None
         assert batch.offsets is not None
         end = batch.offsets[-1].as_py() + 1
@@ -160,7 +169,7 @@ class LakeWriter:
             positions = self._positions_of(table)
             try:
                 positions.confirm(staged.ends, table)
-                self._lake.commit(table, self._commit_of(staged))
+                self._lake.commit(table, self._commit_of(staged, positions.of(staged.ends)))
             except Exception:
                 self._staging.clear()  # the worker begins again at the committed offset
                 self._columns.pop(table, None)
@@ -174,11 +183,11 @@ class LakeWriter:
         for positions in self._positions.values():
             positions.forget(partitions)
 
-    def _commit_of(self, staged: Staged) -> Commit:
+    def _commit_of(self, staged: Staged, seen: Mapping[TopicPartition, int | None]) -> Commit:
         rows = staged.rows()
         if rows is not None and self._keys:
             rows = last_of_each(rows, self._keys)
-        return Commit(rows, self._keys, staged.ends, self._evolve)
+        return Commit(rows, self._keys, staged.ends, seen, self._evolve)
 
     def _positions_of(self, table: str) -> Positions:
         if table not in self._positions:

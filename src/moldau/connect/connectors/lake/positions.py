@@ -46,6 +46,10 @@ class Positions:
                     f"(up to {now}, this one knew of {known}): starting again from there"
                 )
 
+    def of(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int | None]:
+        """As this task knows them."""
+        return {each: self._known.get(each) for each in partitions}
+
     def moved(self, ends: Mapping[TopicPartition, int]) -> None:
         """This task's commit has stored everything before these offsets."""
         self._known.update(ends)
@@ -54,3 +58,15 @@ class Positions:
         """The partitions are another task's."""
         for partition in partitions:
             self._known.pop(partition, None)
+
+
+def see_unmoved(
+    table: str, seen: Mapping[TopicPartition, int | None], now: Callable[[TopicPartition], int | None]
+) -> None:
+    """In the version of a table that a commit is based on. Retriable if another task has moved a position."""
+    for partition, known in seen.items():
+        if now(partition) != known:
+            raise Retriable(
+                f"another writer was faster: {partition.topic}-{partition.partition} is in {table} up to "
+                f"{now(partition)}, this task knew of {known}"
+            )
