@@ -35,7 +35,8 @@ class SinkContext:
     """Sleep that many seconds, or until stopping; returns `stopping()`."""
     bad_record: Callable[[Batch, int, Exception], None]
     """Report row `index` of a batch as one that cannot be written, and go on without it (raises where
-    `errors.tolerance` is none)."""
+    `errors.tolerance` is none). From `write`; a sink that keeps positions may do so from `flush`, before
+    it stores the position behind the row."""
 
 
 class Sink(ABC):
@@ -55,7 +56,9 @@ class Sink(ABC):
     def positions(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int] | None:
         """The next offset of each of these partitions that the target has by itself; None: it keeps none.
 
-        A partition that is not in the answer begins where the group's committed offset is.
+        A partition that is not in the answer begins where the group's committed offset is. Asked at the
+        start of a partition, and after `write` or `flush` were Retriable: what was staged is to be dropped by
+        then, since all behind the answer is written again.
         """
         return None
 
@@ -73,7 +76,10 @@ class Sink(ABC):
     @abstractmethod
     def write(self, batch: Batch, number: int) -> None:
         """Write, or stage for `flush`, these records of `batch.origin`. Retriable, BadRecord,
-        ConnectError."""
+        ConnectError.
+
+        After Retriable this run alone is written again; where the sink keeps positions, all behind them.
+        """
 
     def flush(self) -> None:  # noqa: B027
         """Make lasting what was written. Retriable: the worker goes back to what is committed and writes

@@ -38,7 +38,7 @@ from moldau.services.connect.runtime.sink_member import (
 )
 from moldau.services.connect.runtime.sink_notes import notes_from
 from moldau.services.connect.runtime.sink_partitions import Run, SinkPartition
-from moldau.services.connect.runtime.sink_writing import SinkWriting, Work
+from moldau.services.connect.runtime.sink_writing import Dropped, SinkWriting, Work
 
 log = logging.getLogger("moldau.connect")
 
@@ -46,6 +46,8 @@ _POLL_SECONDS = 1.0
 _RUN_RECORDS_MAX = 5_000
 _RUN_BYTES_MAX = 32 * 1024 * 1024
 _UNFLUSHED_BYTES_MAX = 256 * 1024 * 1024
+_KEPT_BYTES_MAX = 64 * 1024 * 1024
+"""Of runs that are held until they are flushed, since their rows may become dead letters."""
 _REBALANCE_SECONDS = 0.05
 
 
@@ -75,6 +77,8 @@ class SinkTask:
         self._keeps_positions = False
         self._busy = False
         """In the middle of a write that is repeated: a rebalance cannot flush now."""
+        self._revoking = False
+        """In the callback of a rebalance, where nothing can be polled."""
         self._lost = False
         self._unflushed_bytes = 0
         self._flush_pauses: Pauses | None = None
@@ -97,7 +101,7 @@ class SinkTask:
     def run(self) -> None:
         """Until stopped. ConnectError, Retriable, SessionLost (start anew), Failed."""
         self._keeper.add(self._slow)
-        self._writing.bind(self._call, self._commit_notes)
+        self._writing.bind(self._call, self._commit_notes, self._once)
         try:
             self._subscribe()
             while not self._control.stopping():
@@ -143,7 +147,8 @@ class SinkTask:
         self._lag.measure(self._member.consumer, self._partitions)
         if runs:
             self._write(runs)
-        if self._clock.monotonic_ms() >= self._flush_at_ms or self._unflushed_bytes >= _UNFLUSHED_BYTES_MAX:
+        bytes_max = _KEPT_BYTES_MAX if self._writing.keeps_runs else _UNFLUSHED_BYTES_MAX
+        if self._clock.monotonic_ms() >= self._flush_at_ms or self._unflushed_bytes >= bytes_max:
             self._flush()
 
     def _poll_seconds(self) -> float:
@@ -185,7 +190,12 @@ class SinkTask:
             if self._control.stopping():
                 return
             if self._partitions.get(work.run.origin) is work.partition:
-                self._writing.write(work, exact=not self._keeps_positions)
+                try:
+                    self._writing.write(work, exact=not self._keeps_positions)
+                except Dropped as dropped:
+                    self._check_session()
+                    self._go_back(dropped.failed)
+                    return
                 self._written(work)
 
     def _written(self, work: Work) -> None:
@@ -202,12 +212,12 @@ class SinkTask:
         written = {place: each for place, each in self._partitions.items() if each.written is not None}
         began_ms = self._clock.monotonic_ms()
         try:
-            self._slow.run(self._sink.flush)
-        except Retriable as failed:
+            self._once(self._sink.flush)
+        except Dropped as dropped:
             self._check_session()
-            self._go_back(failed)
+            self._go_back(dropped.failed)
             return
-        self._check_session()
+        self._writing.forget()
         self._flush_pauses = None
         self._unflushed_bytes = 0
         for each in written.values():
@@ -228,7 +238,9 @@ class SinkTask:
         self._metrics.took("offset-commit", self._clock.monotonic_ms() - began_ms)
 
     def _go_back(self, failed: Retriable) -> None:
-        """After a flush that failed: read again from what is lasting, once the sink may be asked again."""
+        """After a flush that failed, or a write of a sink that keeps positions: read again from what is
+        lasting, once the sink may be asked again."""
+        self._writing.forget()
         if self._busy:
             raise failed
         if self._flush_pauses is None:
@@ -250,6 +262,18 @@ class SinkTask:
             )
         finally:
             self._busy = False
+        self._check_session()
+        return result
+
+    def _once(self, operation: Any) -> Any:
+        """Call the sink; Dropped where it is Retriable, since what it has staged may have gone with that."""
+        was_busy, self._busy = self._busy, True
+        try:
+            result = self._slow.run(operation)
+        except Retriable as failed:
+            raise Dropped(failed) from failed
+        finally:
+            self._busy = was_busy
         self._check_session()
         return result
 
@@ -300,10 +324,11 @@ class SinkTask:
             try:
                 commit(held, self._member)
                 return
-            except RebalanceUnderWay:
-                self._wait_in_group(_REBALANCE_SECONDS)
-                if self._control.stopping():
-                    return
+            except RebalanceUnderWay as under_way:
+                if self._revoking:  # the rebalance waits for this call
+                    raise SessionLost("a rebalance came before dead letters were written") from under_way
+                if self._wait_in_group(_REBALANCE_SECONDS):
+                    raise SessionLost("stopped before notes were written") from under_way
 
     def _assigned(self, places: Sequence[TopicPartition]) -> dict[TopicPartition, int | None]:
         if self._busy or not self._member.in_own_thread or self._control.abandoned:
@@ -331,7 +356,7 @@ class SinkTask:
         if gone or self._busy or not self._member.in_own_thread:
             self._lost = True
             return
-        self._busy = True
+        self._busy = self._revoking = True
         try:
             self._flush()
         except (Retriable, SessionLost) as failed:
@@ -339,7 +364,7 @@ class SinkTask:
             self._lost = True
             return
         finally:
-            self._busy = False
+            self._busy = self._revoking = False
         for each in places:
             self._partitions.pop(each, None)
             self._lag.forget(each)

@@ -115,7 +115,7 @@ class _SparkWork:
         self._writing = SinkWriting(
             self._sink, reading, self._policy, letters, SinkLetters(setup, letters.topic), metrics
         )
-        self._writing.bind(self._call, self._collect)
+        self._writing.bind(self._call, self._collect, self._once, keeps=False)
         context = SinkContext(
             setup.connector, setup.task.task, lambda: False, _sleep, self._writing.bad_record
         )
@@ -127,7 +127,7 @@ class _SparkWork:
                 self._take(messages)
         for each in self._ranges.values():
             self._write_kept(each, whole=True)
-        self._call(self._sink.flush)
+        self._sink.flush()  # not repeated, since what was staged went with a failure: the micro-batch is
         self._see_that_it_is_lasting()
         self._sink.closed(list(self._ranges))
         yield self._answer()
@@ -185,6 +185,10 @@ class _SparkWork:
 
     def _call(self, operation: Callable[[], Any]) -> Any:
         return self._policy.repeated(operation, _sleep, endless=False)
+
+    def _once(self, operation: Callable[[], Any]) -> Any:
+        """Not repeated where the sink may have dropped more than this run."""
+        return operation() if self._keeps_positions else self._call(operation)
 
     def _collect(self, works: Sequence[Work], _: Any) -> None:
         for each in works:
