@@ -1,5 +1,6 @@
 """connect-configs: records in Kafka's bytes, and what replaying them gives."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -120,3 +121,28 @@ def test_whatever_stands_there_is_survived(key: str, value: bytes) -> None:
     state = replayed(connector_record("c", {"x": "1"}))
     state.replay(key, value, 1)
     assert state.offset == 2
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("commit-c", b'{"tasks":Infinity}'),
+        ("commit-c", b'{"tasks":-1}'),
+        ("commit-c", b'{"tasks":1e300}'),
+        ("tasks-fencing-c", b'{"task-count":Infinity}'),
+        ("tasks-fencing-c", b'{"task-count":2000000000}'),
+        ("session-key", b'{"key":"AAE=","algorithm":"HmacSHA256","creation-timestamp":Infinity}'),
+        ("connector-" + "n" * 40_000, b'{"properties":{}}'),
+        ("connector-c", b"[" * 100_000),
+        ("connector-c", b"\xff\x00"),
+        ("connector-c", b'{"properties":[]}'),
+        ("target-state-c", b'{"state":"ASLEEP"}'),
+        ("task-c-x", b'{"properties":{}}'),
+        ("something-of-kafka-5", b"{}"),
+    ],
+)
+def test_no_record_ends_the_reading_or_is_half_taken(key: str, value: bytes) -> None:
+    before = [connector_record("c", {"x": "1"}), *task_records("c", [{"a": "1"}]), fencing_record("c", 1)]
+    state, expected = replayed(*before, (key, value)), replayed(*before)
+    expected.offset = state.offset
+    assert state == expected

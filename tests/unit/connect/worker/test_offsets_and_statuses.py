@@ -133,3 +133,40 @@ def test_java_reads_the_file_and_we_read_javas(tmp_path: Path) -> None:
     assert ran.returncode == 0, ran.stderr
     assert "gone=-" in ran.stdout
     assert offset_file.load(tmp_path / "javas") == entries
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        b'{"state":"RUNNING","worker_id":"w","generation":Infinity}',
+        b'{"state":[],"worker_id":"w","generation":1}',
+        b"[]",
+        b"[" * 5000,
+    ],
+)
+def test_statuses_that_are_not_understood_are_skipped(value: bytes) -> None:
+    state = StatusesState()
+    state.replay("status-connector-c", value)
+    state.replay("status-task-c-0", value)
+    assert (state.connectors, state.tasks_of("c")) == ({}, {})
+
+
+def test_a_trace_that_is_no_text_is_shown_as_text() -> None:
+    state = StatusesState()
+    state.replay(
+        "status-connector-c",
+        b'{"state":"FAILED","worker_id":"w","generation":1,"trace":{"a":1},"restarts_at":"soon"}',
+    )
+    found = state.connectors["c"]
+    assert (found.trace, found.restarts_at_ms) == ("{'a': 1}", None)
+
+
+def test_tasks_of_one_connector_are_found_and_go() -> None:
+    state, status = StatusesState(), WorkerStatus(State.RUNNING, "w", 1)
+    for task in (TaskId("a", 10), TaskId("a", 2), TaskId("b", 0)):
+        state.replay(*task_status_record(task, status))
+    assert list(state.tasks_of("a")) == [2, 10]
+    state.replay(*task_status_record(TaskId("a", 2), None))
+    state.replay(*task_status_record(TaskId("a", 2), None))
+    assert list(state.tasks_of("a")) == [10]
+    assert list(state.tasks_of("b")) == [0]

@@ -82,8 +82,23 @@ def test_a_leader_that_was_replaced_cannot_write(make: Make) -> None:
     with pytest.raises(NotWritten) as refused:
         old.write_configs([connector_record("c", {"by": "zombie"})], as_leader=True)
     assert refused.value.fenced
+    with pytest.raises(NotWritten) as again:  # it does not take the id back, and so fence who leads
+        old.write_configs([connector_record("c", {"by": "zombie"})], as_leader=True)
+    assert again.value.fenced
     new.write_configs([connector_record("d", {"by": "new"})], as_leader=True)
     assert {name: each["by"] for name, each in new.configs().connectors.items()} == {"c": "old", "d": "new"}
+    old.claim()  # its group has made it the leader again
+    old.write_configs([connector_record("e", {"by": "old"})], as_leader=True)
+
+
+def test_a_record_that_is_too_large_costs_the_leader_nothing(make: Make) -> None:
+    stores = make("h")
+    stores.claim()
+    with pytest.raises(NotWritten) as refused:
+        stores.write_configs([connector_record("c", {"x": "y" * 2_000_000})], as_leader=True)
+    assert not refused.value.fenced
+    stores.write_configs([connector_record("c", {"x": "y"})], as_leader=True)
+    assert stores.configs().connectors == {"c": {"x": "y"}}
 
 
 def test_statuses_go_round(make: Make) -> None:

@@ -6,9 +6,10 @@ from collections.abc import Iterator
 import pytest
 from worker.fakes import FakeRuntime, Peers, eventually, member
 
-from moldau.services.connect.herder.interface import NotLeader
+from moldau.services.connect.herder.interface import HerderProblem, NotLeader
 from moldau.services.connect.herder.worker import Worker
 from moldau.services.connect.runtime.interface import State, TaskId
+from moldau.services.connect.stores.shared import SharedStores
 from moldau.testing import Broker
 
 
@@ -60,3 +61,33 @@ def test_work_is_shared_and_moves_and_comes_back(broker: Broker) -> None:
             third.close()
     finally:
         one.close()
+
+
+def test_a_leader_that_was_fenced_leads_again_when_its_group_says_so(broker: Broker) -> None:
+    worker, runtime = member(broker.bootstrap_servers, "fenced", "http://one:1/", Peers())
+    stores = worker._stores
+    assert isinstance(stores, SharedStores)
+    try:
+        chief = leader(worker)
+        chief.put_config("c", {"tasks": "1"}, may_exist=False)
+        eventually(lambda: len(runtime.tasks) == 1)  # else its fencing would be what is refused
+        other = SharedStores(stores._configuration, stores._connect)
+        other.start(lambda changes: None)
+        other.claim()
+        other.close()
+        generation = chief._membership.generation
+        with pytest.raises(HerderProblem) as refused:
+            chief.put_config("d", {"tasks": "1"}, may_exist=False)
+        assert refused.value.status == 409
+
+        def put() -> bool:
+            try:
+                chief.put_config("d", {"tasks": "1"}, may_exist=True)
+            except HerderProblem as problem:
+                return problem.status != 409
+            return True
+
+        eventually(put)
+        assert chief._membership.generation != generation
+    finally:
+        worker.close()

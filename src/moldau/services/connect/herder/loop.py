@@ -6,6 +6,7 @@ from __future__ import annotations
 import heapq
 import itertools
 import logging
+import math
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -55,19 +56,23 @@ class Loop:
 
     def call(self, work: Callable[[], ResultT], after_seconds: float = 0.0) -> Future[ResultT]:
         """Run it; its result. Overloaded."""
+        return self._add(work, after_seconds, _WAITING_MAX)
+
+    def _add(self, work: Callable[[], ResultT], after_seconds: float, waiting_max: float) -> Future[ResultT]:
         future: Future[ResultT] = Future()
         with self._changed:
             if self._closed:
                 future.cancel()
                 return future
-            if len(self._calls) >= _WAITING_MAX:
+            if len(self._calls) >= waiting_max:
                 raise Overloaded("too many requests wait for the worker: try again")
             heapq.heappush(self._calls, (time.monotonic() + after_seconds, next(self._count), work, future))
             self._changed.notify()
         return future
 
     def soon(self, work: Callable[[], object], after_seconds: float = 0.0) -> None:
-        """Run it, and nobody asks what came of it: a failure is logged."""
+        """Run it, and nobody asks what came of it: a failure is logged. Never refused: what changed must be
+        seen to, and those who say so could do nothing about it."""
 
         def logged() -> None:
             try:
@@ -75,7 +80,7 @@ class Loop:
             except Exception:
                 log.exception("the worker failed in what nobody waits for")
 
-        self.call(logged, after_seconds)
+        self._add(logged, after_seconds, math.inf)
 
     def _run(self) -> None:
         while True:

@@ -32,7 +32,7 @@ from moldau.services.connect.herder.interface import (
     Placed,
     Signature,
 )
-from moldau.services.connect.herder.loop import Loop
+from moldau.services.connect.herder.loop import Loop, Overloaded
 from moldau.services.connect.herder.offsets import Offsets, Started
 from moldau.services.connect.herder.plan import RunningConnector, plan
 from moldau.services.connect.herder.problems import bad_request, elsewhere, failed, not_found, rebalancing
@@ -124,8 +124,14 @@ class Worker:
         self._fencing_now: set[str] = set()
         self._offset_wanted = -1
         self._distributed: Work = frozenset()
+        self._proposed: dict[str, Sequence[Config]] = {}
+        """What each connector wanted last as tasks: what it wanted before is not tried again."""
         self._reconcile_waits = False
-        self._was_leader = False
+        self._reconciles_again = False
+        self._renews_key = False
+        self._has_claimed = False
+        self._fenced_in: int | None = None
+        """The generation in which somebody else claimed the configuration: in it, nothing is claimed back."""
         self._known_topics: set[tuple[str, str]] = set()
         self._closing = False
         self.is_started = False
@@ -186,9 +192,10 @@ class Worker:
             ) from None
         except CancelledError:
             raise failed("the worker stops") from None
+        except Overloaded as problem:
+            raise failed(str(problem)) from None
         except (NotWritten, LogFailed) as problem:
             if isinstance(problem, NotWritten) and problem.fenced:
-                self._membership.join_again()
                 raise rebalancing() from None
             raise failed(str(problem)) from None
 
@@ -204,7 +211,18 @@ class Worker:
             raise elsewhere(self._membership.leader_url)
 
     def _write(self, records: Sequence[Record], *, as_leader: bool = True) -> None:
-        self._stores.write_configs(records, as_leader=as_leader)
+        """NotWritten: also where another worker leads by now, as its claim shows. Whether it does, the group
+        must say, before this one may claim the configuration again."""
+        try:
+            self._stores.write_configs(records, as_leader=as_leader)
+        except NotWritten as problem:
+            self._not_written(problem)
+            raise
+
+    def _not_written(self, problem: NotWritten) -> None:
+        if problem.fenced and self._has_claimed:
+            self._has_claimed, self._fenced_in = False, self._membership.generation
+            self._membership.join_again()
 
     # Questions
 
@@ -405,6 +423,9 @@ class Worker:
                 self._fencing.fence(name)
             except ClientError as problem:
                 raise failed(f"Failed to fence out tasks of connector {name}: {problem}") from None
+            except NotWritten as problem:
+                self._not_written(problem)
+                raise
 
         self._on_loop(fence)
 
@@ -469,32 +490,41 @@ class Worker:
 
     def _led(self) -> None:
         """A leader claims the configuration, and gives the group a key to sign with."""
-        is_leader = self._membership.is_leader
-        if is_leader and not self._was_leader:
+        if not self._membership.is_leader:
+            self._has_claimed = False
+            return
+        if not self._has_claimed:
+            if self._membership.generation == self._fenced_in:
+                self._membership.join_again()
+                return
             try:
                 self._stores.claim()
-            except NotWritten as problem:
+            except (NotWritten, ClientError) as problem:
                 log.error("%s", problem)
                 self._loop.soon(self._led, _RETRY_SECONDS)
                 return
-        self._was_leader = is_leader
-        if is_leader:
-            self._renew_key()
+            self._has_claimed, self._fenced_in = True, None
+        self._renew_key()
 
     def _renew_key(self) -> None:
         if self._closing or not (self._membership.is_leader and self._membership.signs_requests):
             return
         now_ms = int(time.time() * 1000)
         new = key_needed(self._stores.configs().session_key, self._settings, now_ms)
-        after = max(self._settings.inter_worker_key_ttl_ms / 1000, 1.0)
         if new is not None:
             try:
                 self._write([session_key_record(new)])
             except (NotWritten, LogFailed, TimeoutError) as problem:
                 log.error("the key of the group was not written: %s", problem)
-                after = _RETRY_SECONDS
-        if self._settings.inter_worker_key_ttl_ms > 0:
-            self._loop.soon(self._renew_key, after)
+                self._loop.soon(self._renew_key, _RETRY_SECONDS)
+                return
+        if self._settings.inter_worker_key_ttl_ms > 0 and not self._renews_key:
+            self._renews_key = True
+            self._loop.soon(self._renew_key_again, max(self._settings.inter_worker_key_ttl_ms / 1000, 1.0))
+
+    def _renew_key_again(self) -> None:
+        self._renews_key = False
+        self._renew_key()
 
     # Changes of the configuration: on the store's thread
 
@@ -509,6 +539,7 @@ class Worker:
                 self._restart_asked(each)
             elif isinstance(each, ConnectorRemoved):
                 self._resolved.pop(each.name, None)
+                self._proposed.pop(each.name, None)
                 self._known_topics = {known for known in self._known_topics if known[0] != each.name}
         if self._membership.is_leader and self._work(self._stores.configs()) != self._distributed:
             self._membership.join_again()
@@ -555,7 +586,17 @@ class Worker:
             self._reconcile()
         except (LogFailed, TimeoutError, NotWritten) as problem:
             log.error("what runs here cannot be brought up to date yet: %s", problem)
-            self._loop.soon(self._reconcile_soon, _RETRY_SECONDS)
+            self._reconcile_later(_RETRY_SECONDS)
+
+    def _reconcile_later(self, after_seconds: float) -> None:
+        """However many want it, one waits."""
+        if not self._reconciles_again:
+            self._reconciles_again = True
+            self._loop.soon(self._reconcile_again, after_seconds)
+
+    def _reconcile_again(self) -> None:
+        self._reconciles_again = False
+        self._reconcile_soon()
 
     def _reconcile(self) -> None:
         if self._closing or self._membership.generation < 0:
@@ -641,7 +682,7 @@ class Worker:
             filled = self._parts.secrets.filled(config)
         except ConnectError as problem:
             self.task_status_told(task, Status(State.FAILED, str(problem)))
-            self._loop.soon(self._reconcile_soon, _RETRY_SECONDS_MAX)
+            self._reconcile_later(_RETRY_SECONDS_MAX)
             return
         self._tasks[task] = config
         self.runtime.start_task(task, filled, state.target(task.connector))
@@ -671,7 +712,7 @@ class Worker:
                     self.fence(name, None)
                 else:
                     self._parts.peer.fence(url, name)
-            except HerderProblem as problem:
+            except Exception as problem:  # whatever it was: else the tasks would never start
                 log.warning("the older tasks of %s are not fenced yet: %s", name, problem)
                 self._loop.soon(lambda: self._fenced(name), _RETRY_SECONDS)
             else:
@@ -733,37 +774,42 @@ class Worker:
     def _propose_tasks(
         self, name: str, configs: Sequence[Config], after_seconds: float = _RETRY_SECONDS
     ) -> None:
-        """Write what a connector wants as tasks, or have the leader do it; try again until it is done, or the
-        connector is not this worker's any more."""
+        """Write what a connector wants as tasks, or have the leader do it; try again until it is done, the
+        connector wants others, or is not this worker's any more."""
         state = self._stores.configs()
         if name not in state.connectors or name not in self._connectors or self._closing:
             return
+        if (state.target(name) is State.STOPPED) is bool(configs):
+            return
+        self._proposed[name] = configs
         if (
             name not in state.inconsistent
             and name in state.task_counts
             and state.configs_of_tasks(name) == list(configs)
         ):
             return
-        if (state.target(name) is State.STOPPED) is bool(configs):
-            return
         url = self._membership.leader_url
 
         def again(problem: Exception) -> None:
             log.warning("the tasks of %s are not written yet: %s", name, problem)
             later = min(after_seconds * 2, _RETRY_SECONDS_MAX)
-            self._loop.soon(lambda: self._propose_tasks(name, configs, later), after_seconds)
+            self._loop.soon(lambda: retry(later), after_seconds)
+
+        def retry(later: float) -> None:
+            if self._proposed.get(name) is configs:
+                self._propose_tasks(name, configs, later)
 
         if self._membership.is_leader:
             try:
                 self._write_tasks(name, configs)
-            except (NotWritten, LogFailed, TimeoutError) as problem:
+            except (HerderProblem, NotWritten, LogFailed, TimeoutError) as problem:
                 again(problem)
             return
 
         def ask() -> None:
             try:
                 self._parts.peer.put_tasks(url, name, configs)
-            except HerderProblem as problem:
+            except Exception as problem:  # whatever it was: else the tasks would never be written
                 again(problem)
 
         self._pool.submit(ask)

@@ -11,7 +11,8 @@
 
 Compaction may have taken tasks of an older set: a commit whose tasks are not all there makes the connector
 *inconsistent*, and its tasks are asked for anew. `replay` is the only way the state changes; what it returns
-says what happened. A record that cannot be understood is skipped and logged, as Kafka does.
+says what happened. A record that cannot be understood is skipped and logged, as Kafka does: whatever it is,
+none may end the reading of the topic.
 """
 
 from __future__ import annotations
@@ -30,6 +31,10 @@ log = logging.getLogger("moldau.connect.stores.configs")
 Record = tuple[str, bytes | None]
 """Key and value."""
 Config = Mapping[str, str]
+NAME_BYTES_MAX = 1024
+"""Of a connector. Workers tell each other names with a length of two bytes (group/protocol.py): a longer one
+would keep them from sharing work at all. Kafka has no limit of its own, and fails at the same place."""
+_COUNT_MAX = 1_000_000
 
 _TARGETS = {"STARTED": State.RUNNING, "PAUSED": State.PAUSED, "STOPPED": State.STOPPED}
 _TARGET_NAMES = {state: name for name, state in _TARGETS.items()}
@@ -162,9 +167,12 @@ class ConfigsState:
                 try:
                     body = None if value is None else decode_object(value)
                     change = take(self, key[len(start) :], body)
-                except (ValueError, KeyError, TypeError, AttributeError) as problem:
+                except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as problem:
                     log.error(
-                        "the record %s at offset %d is not understood and skipped: %s", key, offset, problem
+                        "the record %s at offset %d is not understood and skipped: %s",
+                        key[:100],
+                        offset,
+                        problem,
                     )
                     return ()
                 return () if change is None else (change,)
@@ -184,6 +192,8 @@ class ConfigsState:
             for each in [each for each in self.task_configs if each.connector == name]:
                 del self.task_configs[each]
             return None if known is None else ConnectorRemoved(name)
+        if len(name.encode("utf-8", "replace")) > NAME_BYTES_MAX:
+            raise ValueError(f"the connector's name has more than {NAME_BYTES_MAX} bytes")
         self.connectors[name] = _properties(body)
         return ConnectorChanged(name)
 
@@ -197,7 +207,7 @@ class ConfigsState:
     def _commit(self, name: str, body: dict[str, Any] | None) -> Change | None:
         if body is None:
             return None
-        count = int(body["tasks"])
+        count = _count(body["tasks"])
         deferred = self._deferred.pop(name, {})
         if all(TaskId(name, index) in deferred for index in range(count)):
             self.task_configs.update(deferred)
@@ -221,7 +231,7 @@ class ConfigsState:
         if body is None:
             self.fenced_counts.pop(name, None)
             return None
-        self.fenced_counts[name] = int(body["task-count"])
+        self.fenced_counts[name] = _count(body["task-count"])
         self.pending_fencing.discard(name)
         return FencingDone(name)
 
@@ -261,6 +271,13 @@ def _properties(body: dict[str, Any]) -> Config:
     if not isinstance(found, dict):
         raise ValueError("its properties are no object")
     return {str(name): str(value) for name, value in found.items() if value is not None}
+
+
+def _count(found: Any) -> int:
+    count = int(found)
+    if not 0 <= count <= _COUNT_MAX:
+        raise ValueError(f"{count} is no number of tasks")
+    return count
 
 
 def connector_record(name: str, config: Config) -> Record:

@@ -47,16 +47,16 @@ class OffsetsState:
             if not isinstance(connector, str) or not isinstance(partition, dict):
                 raise ValueError('its key is not ["connector", {partition}]')
             offset = None if value is None else decode_object(value)
-        except (ValueError, TypeError) as problem:
+            partitions, place = self._known.setdefault(connector, {}), partition_id(partition)
+        except (ValueError, TypeError, RecursionError) as problem:
             log.warning("the offset record %r is not understood and skipped: %s", key[:100], problem)
             return
-        partitions = self._known.setdefault(connector, {})
-        spelled = partitions.setdefault(partition_id(partition), {})
+        spelled = partitions.setdefault(place, {})
         spelled.pop(key, None)
         if offset is not None:
             spelled[key] = KnownOffset(partition, offset)
         elif not spelled:
-            del partitions[partition_id(partition)]
+            del partitions[place]
 
     def offsets(self, connector: str) -> list[KnownOffset]:
         """All that is known of a connector."""

@@ -51,6 +51,9 @@ class SharedStores:
         self._own_lock = Lock()
         self._on_changes: Callable[[Sequence[Change]], None] | None = None
         self._leading: Producer | None = None
+        self._is_fenced = False
+        """Somebody else has claimed the configuration since this worker did: it writes no more before it
+        claims it again, which it may do only when its group has told it that it leads."""
         self._config_log = self._log(settings.config_storage_topic, self._take_config)
         self._status_log = self._log(settings.status_storage_topic, self._take_status)
         self._offset_log = self._log(settings.offset_storage_topic, self._taking_offset(self._offsets))
@@ -123,7 +126,7 @@ class SharedStores:
             producer.init_transactions(WRITE_SECONDS)
         except KafkaException as problem:
             raise NotWritten(f"this worker cannot lead the group: {problem.args[0].str()}") from None
-        self._leading = producer
+        self._leading, self._is_fenced = producer, False
 
     def write_configs(self, records: Iterable[Record], *, as_leader: bool) -> None:
         """See Stores."""
@@ -134,6 +137,8 @@ class SharedStores:
         self.read_configs(WRITE_SECONDS)
 
     def _write_as_leader(self, records: Iterable[Record]) -> None:
+        if self._is_fenced:
+            raise NotWritten("another worker leads the group, or has led it since", fenced=True)
         if self._leading is None:
             self.claim()
         producer = self._leading
@@ -144,16 +149,22 @@ class SharedStores:
             deliver(producer, topic, records, WRITE_SECONDS)
             producer.commit_transaction(WRITE_SECONDS)
         except (NotWritten, KafkaException) as problem:
-            self._leading = None  # fenced, or of a state that nobody knows: the next write takes the id anew
             error = problem.args[0]
             fenced = problem.fenced if isinstance(problem, NotWritten) else bool(error.fatal())
             try:
                 producer.abort_transaction(5)
-            except KafkaException:
-                log.info("the transaction on %s was not aborted: the next leader does it", topic)
+            except KafkaException as unended:
+                fenced = True  # or as good as: who may claim the id now, the group must say
+                log.warning(
+                    "the transaction on %s was not aborted: the next leader does it: %s",
+                    topic,
+                    unended.args[0].str(),
+                )
             text = (
                 str(problem) if isinstance(problem, NotWritten) else f"{topic} was not written: {error.str()}"
             )
+            if fenced:
+                self._leading, self._is_fenced = None, True
             raise NotWritten(text, fenced=fenced) from None
 
     # connect-status

@@ -55,6 +55,8 @@ class StatusesState:
     tasks: dict[TaskId, WorkerStatus] = field(default_factory=dict)
     topics: dict[str, dict[str, TopicUse]] = field(default_factory=dict)
     """By connector and topic."""
+    _numbers: dict[str, set[int]] = field(default_factory=dict)
+    """Of tasks, by connector: asked for one connector, nobody looks at the tasks of all."""
 
     def replay(self, key: str, value: bytes | None) -> None:
         """Take a record."""
@@ -63,12 +65,14 @@ class StatusesState:
                 _set(self.connectors, key.removeprefix(_CONNECTOR), _status(value))
             elif key.startswith(_TASK):
                 name, _, index = key.removeprefix(_TASK).rpartition("-")
-                _set(self.tasks, TaskId(name, int(index)), _status(value))
+                task, status = TaskId(name, int(index)), _status(value)
+                _set(self.tasks, task, status)
+                self._note(task, is_there=status is not None)
             elif key.startswith(_TOPIC):
                 self._topic(key.removeprefix(_TOPIC), value)
             else:
                 log.warning("the status record %r has a key that is not known: it is skipped", key[:100])
-        except (ValueError, KeyError, TypeError) as problem:
+        except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as problem:
             log.warning("the status record %r is not understood and skipped: %s", key[:100], problem)
 
     def _topic(self, rest: str, value: bytes | None) -> None:
@@ -82,9 +86,17 @@ class StatusesState:
 
     def tasks_of(self, connector: str) -> dict[int, WorkerStatus]:
         """The states of a connector's tasks, by number."""
-        return {
-            each.task: status for each, status in sorted(self.tasks.items()) if each.connector == connector
-        }
+        numbers = sorted(self._numbers.get(connector, ()))
+        return {number: self.tasks[TaskId(connector, number)] for number in numbers}
+
+    def _note(self, task: TaskId, *, is_there: bool) -> None:
+        numbers = self._numbers.setdefault(task.connector, set())
+        if is_there:
+            numbers.add(task.task)
+            return
+        numbers.discard(task.task)
+        if not numbers:
+            del self._numbers[task.connector]
 
     def may_write(self, known: WorkerStatus | None, new: WorkerStatus) -> bool:
         """Whether a state that a worker leaves behind may replace what is known (another's newer word may
@@ -105,14 +117,15 @@ def _status(value: bytes | None) -> WorkerStatus | None:
     body: Mapping[str, Any] = decode_object(value)
     if body["state"] == "DESTROYED":
         return None
+    restarts_at = body.get("restarts_at")
     return WorkerStatus(
         State(body["state"]),
         str(body["worker_id"]),
         int(body["generation"]),
-        body.get("trace") or "",
-        body.get("version") or "",
-        body.get("engine") or "",
-        body.get("restarts_at"),
+        str(body.get("trace") or ""),
+        str(body.get("version") or ""),
+        str(body.get("engine") or ""),
+        restarts_at if isinstance(restarts_at, int) else None,
     )
 
 

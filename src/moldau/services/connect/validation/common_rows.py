@@ -5,9 +5,11 @@ What a task reads of them itself is in the runtime's rows; here are those that m
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Mapping
 
 from moldau.connect.settings import REQUIRED, Importance, Setting, SettingType, Width
+from moldau.services.connect.stores.configs import NAME_BYTES_MAX
 
 COMMON, TRANSFORMS, PREDICATES = "Common", "Transforms", "Predicates"
 TOPIC_CREATION = "Topic Creation"
@@ -22,7 +24,10 @@ def _at_least_one(value: int) -> str | None:
 def _name(value: str) -> str | None:
     if not value.strip():
         return "name may not be empty"
-    return "name may not contain control characters" if any(ord(letter) < 32 for letter in value) else None
+    if any(unicodedata.category(letter) in ("Cc", "Cs") for letter in value):
+        return "name may not contain control characters"
+    too_long = len(value.encode("utf-8", "replace")) > NAME_BYTES_MAX
+    return f"name may not have more than {NAME_BYTES_MAX} bytes" if too_long else None
 
 
 def _different(values: list[str]) -> str | None:
