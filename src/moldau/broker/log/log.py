@@ -24,6 +24,7 @@ Not here: the high watermark (replication/), opening and recovery (recovery/reco
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 
 from moldau.broker.log.appending.append_result import Appended, AppendResult, Deferred, Refused, Repeated
 from moldau.broker.log.appending.follower_append import FollowerAppend, FollowerAppended
@@ -65,6 +66,7 @@ logger = logging.getLogger("moldau.log.log")
 
 DAMAGE_TOLD_MAX = 100
 """Of more damaged places in one log nothing new is learned."""
+_NONE_UNREADABLE: Mapping[int, str] = MappingProxyType({})
 
 
 class Log:
@@ -291,6 +293,8 @@ class Log:
     def unreadable(self) -> Mapping[int, str]:
         """Batches that no consumer can read, by base offset, with the reason: those that were met, and do
         not end below the log's start."""
+        if not self.reader.unreadable:
+            return _NONE_UNREADABLE
         return {at: why for at, (_, why) in self.reader.unreadable_from(self.log_start_offset).items()}
 
     # -- searching ---------------------------------------------------------------------------------
