@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import json
 
 import pytest
 
 from moldau.common.core.clock import ManualClock
-from moldau.connect import BadRecord, Batch, ConnectError, Retriable, batch_of, rows
+from moldau.connect import BadRecord, Batch, ConnectError, Retriable, Setting, SettingType, batch_of, rows
 from moldau.connect.transform import Predicate
 from moldau.connect.transforms import chain
 from moldau.connect.transforms.own import FunctionTransform
@@ -93,6 +94,26 @@ def test_a_status_has_a_sentence_and_details_only_of_bugs():
 def test_secrets_are_hidden_wherever_they_appear():
     hiding = Hiding({"connection.password": "pa55", "url": "db", "my.token": "pa55word", "retries": "3"})
     assert hiding.text("login at db with pa55word, then pa55") == "login at db with [hidden], then [hidden]"
+
+
+def test_secrets_within_a_value_are_hidden_too():
+    """A tap that repeats its configuration in its last words, a driver that repeats its address."""
+    rows = [Setting("singer.config", SettingType.PASSWORD, "")]
+    tap = {"repository": "apache/kafka", "access_token": "tok3n", "auth": {"credentials": {"user": "u53r"}}}
+    config = {"singer.config": json.dumps(tap), "url": "postgresql://me:p%4055@db/x"}
+    hidden = Hiding(config, rows).text("apache/kafka: tok3n of u53r; me:p%4055@db, and p@55")
+    assert hidden == "apache/kafka: [hidden] of [hidden]; me:[hidden]@db, and [hidden]"
+
+
+def test_secrets_are_not_logged_by_retries_and_records_that_are_left_out(caplog):
+    clock = ManualClock()
+    given = settings_of(ERROR_ROWS, {"errors.tolerance": "all", "errors.log.enable": "true"}, "c")
+    hidden = Hiding({"connection.password": "pa55"}).text
+    one = ErrorPolicy(given, clock, TaskMetrics(clock), "c-0", hidden)
+    one.pauses(endless=True).next_seconds(Retriable("no login with pa55"))
+    one.meet(Problem(0, Stage.TASK_PUT, "x", BadRecord("refused with pa55")), lambda: "t-0 at 5")
+    assert caplog.text.count("[hidden]") == 2
+    assert "pa55" not in caplog.text
 
 
 def test_partitions_stay_with_their_task_and_are_dealt_evenly():

@@ -120,8 +120,9 @@ def build(setup: TaskSetup, shared: Shared, control: Control, metrics: TaskMetri
     kind = connector_class(setup.config)
     settings = connector_settings(kind, setup.config)
     errors = settings_of(ERROR_ROWS, setup.config, setup.connector)
-    policy = ErrorPolicy(errors, shared.clock, metrics, setup.client_id)
-    letters = LetterWriter(errors, setup.task, Hiding(setup.config, secret_rows(kind)))
+    hiding = Hiding(setup.config, secret_rows(kind))
+    policy = ErrorPolicy(errors, shared.clock, metrics, setup.client_id, hiding.text)
+    letters = LetterWriter(errors, setup.task, hiding)
     if letters.is_wanted:
         ensure_topic(setup.admin(), letters.topic, 1, letters.replication_factor, {})
     if issubclass(kind, Sink) and engine_of(kind, setup.config, shared.worker) == SPARK:

@@ -3,14 +3,18 @@ task."""
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+from urllib.parse import unquote
 
 from moldau.connect.settings import Setting, SettingType
 
 HIDDEN = "[hidden]"
 _LENGTH_MIN = 3
 _SUSPECT = re.compile(r"password|secret|token|credential|api[._-]?key|sasl\.jaas|private", re.IGNORECASE)
+_IN_ADDRESS = re.compile(r"://[^\s/:@]*:([^\s/@]+)@")
 
 
 class Hiding:
@@ -18,11 +22,12 @@ class Hiding:
 
     def __init__(self, config: Mapping[str, str], rows: Iterable[Setting] = ()) -> None:
         secret_names = {row.name for row in rows if row.type is SettingType.PASSWORD}
-        found = {
-            value
-            for name, value in config.items()
-            if (name in secret_names or _SUSPECT.search(name)) and len(value) >= _LENGTH_MIN
-        } - {"true", "false", "none"}
+        found: set[str] = set()
+        for name, value in config.items():
+            is_secret = name in secret_names or _SUSPECT.search(name) is not None
+            found |= {value} if is_secret else set()
+            found |= set(_within(value, is_secret))
+        found = {each for each in found if len(each) >= _LENGTH_MIN} - {"true", "false", "none"}
         self._secrets = sorted(found, key=len, reverse=True)
 
     def text(self, text: str) -> str:
@@ -31,3 +36,28 @@ class Hiding:
             if secret in text:
                 text = text.replace(secret, HIDDEN)
         return text
+
+
+def _within(value: str, is_secret: bool) -> Iterator[str]:
+    """Secrets that are parts of a value: passwords in addresses, and in a secret JSON document (of a tap, of
+    dlt) what its names say."""
+    for password in _IN_ADDRESS.findall(value):
+        yield password
+        yield unquote(password)
+    if is_secret and value.lstrip().startswith(("{", "[")):
+        try:
+            yield from _leaves(json.loads(value), False)
+        except (ValueError, RecursionError):
+            return
+
+
+def _leaves(value: Any, named: bool) -> Iterator[str]:
+    """The texts below names that speak of a secret."""
+    if isinstance(value, dict):
+        for name, each in value.items():
+            yield from _leaves(each, named or _SUSPECT.search(name) is not None)
+    elif isinstance(value, list):
+        for each in value:
+            yield from _leaves(each, named)
+    elif named and isinstance(value, str):
+        yield value

@@ -77,8 +77,17 @@ def class_name(thing: object) -> str:
 class ErrorPolicy:
     """What the settings say, and counts."""
 
-    def __init__(self, settings: Mapping[str, Any], clock: Clock, metrics: TaskMetrics, owner: str) -> None:
-        """`settings`: those of ERROR_ROWS; `owner`: the task, as the log names it."""
+    def __init__(
+        self,
+        settings: Mapping[str, Any],
+        clock: Clock,
+        metrics: TaskMetrics,
+        owner: str,
+        hidden: Callable[[str], str] = str,
+    ) -> None:
+        """`settings`: those of ERROR_ROWS; `owner`: the task, as the log names it; `hidden`: a text without
+        secrets."""
+        self._hidden = hidden
         self._clock = clock
         self._metrics = metrics
         self._owner = owner
@@ -99,7 +108,7 @@ class ErrorPolicy:
                 named,
                 problem.stage.value,
                 problem.class_name,
-                str(problem.error)[:_LOGGED_MAX],
+                self._hidden(str(problem.error))[:_LOGGED_MAX],
             )
             self._metrics.add("total-errors-logged")
         if not self.tolerant:
@@ -126,15 +135,22 @@ class ErrorPolicy:
         `endless`: what to do where `errors.retry.timeout` is not given: repeat without end, or not at all.
         """
         limit_ms = self._timeout_ms if self._timeout_ms is not None else (-1 if endless else 0)
-        return Pauses(limit_ms, self._delay_max_ms, self._clock, self._metrics, self._owner)
+        return Pauses(limit_ms, self._delay_max_ms, self._clock, self._metrics, self._owner, self._hidden)
 
 
 class Pauses:
     """Between the attempts of one operation."""
 
     def __init__(
-        self, limit_ms: int, delay_max_ms: int, clock: Clock, metrics: TaskMetrics, owner: str
+        self,
+        limit_ms: int,
+        delay_max_ms: int,
+        clock: Clock,
+        metrics: TaskMetrics,
+        owner: str,
+        hidden: Callable[[str], str] = str,
     ) -> None:
+        self._hidden = hidden
         self._limit_ms = limit_ms
         self._delay_max_ms = delay_max_ms
         self._clock = clock
@@ -154,7 +170,8 @@ class Pauses:
             pause_ms = min(pause_ms, max(self._limit_ms - spent_ms, 1))
         self._delay_ms = min(self._delay_ms * 2, self._delay_max_ms)
         self._metrics.add("total-retries")
-        log.warning("%s: %s; trying again in %.1f s", self._owner, error, pause_ms / 1000)
+        said = self._hidden(str(error))
+        log.warning("%s: %s; trying again in %.1f s", self._owner, said, pause_ms / 1000)
         return pause_ms / 1000
 
 

@@ -108,8 +108,9 @@ class _SparkWork:
         clock = SystemClock()
         metrics = TaskMetrics(clock)
         errors = settings_of(ERROR_ROWS, setup.config, setup.connector)
-        self._policy = ErrorPolicy(errors, clock, metrics, setup.client_id)
-        letters = LetterWriter(errors, setup.task, Hiding(setup.config, secret_rows(kind)))
+        hiding = Hiding(setup.config, secret_rows(kind))
+        self._policy = ErrorPolicy(errors, clock, metrics, setup.client_id, hiding.text)
+        letters = LetterWriter(errors, setup.task, hiding)
         reading = Reading(converters_of(setup), steps_of(setup.config))
         self._sink: Sink = kind()
         self._writing = SinkWriting(
