@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import sqlite3
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -225,3 +227,31 @@ def test_files_that_are_open_at_a_stop_are_read_again_also_the_first(start, boot
     eventually(lambda: list(tmp_path.glob(f"{topic}/**/*.json")))
     lines = [json.loads(line) for each in tmp_path.glob(f"{topic}/**/*.json") for line in each.open()]
     assert lines == [f"v{n}" for n in range(25)]
+
+
+def test_a_database_refuses_rows_of_earlier_runs_and_has_all_others(start, bootstrap, topic, tmp_path):
+    pytest.importorskip("sqlalchemy")
+    database = tmp_path / "x.db"
+    with contextlib.closing(sqlite3.connect(database)) as opened:
+        opened.execute(f'CREATE TABLE "{topic}" (n INTEGER CHECK (n NOT IN (3, 27, 28)))')
+        opened.commit()
+    values = [json.dumps({"n": n}) for n in range(40)]
+    send(bootstrap, topic, values)
+    config = {
+        "connector.class": "JdbcSink",
+        "topics": topic,
+        "connection.url": f"sqlite:///{database}",
+        "consumer.override.max.poll.records": "10",
+    }
+    ear = start()
+    task = ear.run(f"k-{topic}", {**QUICK, **JSON, **letters_of(topic), **config})
+
+    def stored() -> list[int]:
+        with contextlib.closing(sqlite3.connect(database, timeout=30)) as opened:
+            return [n for (n,) in opened.execute(f'SELECT n FROM "{topic}" ORDER BY n')]
+
+    eventually(lambda: len(stored()) >= 37)
+    assert stored() == [n for n in range(40) if n not in (3, 27, 28)]
+    letters = [each.value().decode() for each in read_all(bootstrap, f"dead-{topic}")]
+    assert sorted(letters) == sorted(values[n] for n in (3, 27, 28))
+    assert [each.state for each in ear.tasks[task]] == [State.RUNNING]
