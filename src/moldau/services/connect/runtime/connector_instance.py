@@ -156,8 +156,8 @@ class ConnectorInstance:
                 try:
                     self._deal(source)
                 except Exception as failed:
-                    said = Hiding(self._config, secret_rows(type(source))).text(str(failed))
-                    log.warning("%s: what there is to read cannot be listed: %s", self._name, said)
+                    why = Hiding(self._config, secret_rows(type(source))).text(str(failed))
+                    log.warning("%s: what there is to read cannot be listed: %s", self._name, why)
 
     def _rest(self, seconds: float | None) -> None:
         self._look.wait(seconds)
