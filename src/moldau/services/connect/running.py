@@ -38,6 +38,7 @@ from moldau.services.connect.herder.secrets import Secrets
 from moldau.services.connect.herder.worker import Parts, RuntimeListener, Worker
 from moldau.services.connect.metrics import samples
 from moldau.services.connect.outer import is_admin, limited, parse_headers, with_headers
+from moldau.services.connect.routes.calls import WORKER
 from moldau.services.connect.routes.loggers import LEVELS, Loggers
 from moldau.services.connect.runtime.local import LocalRuntime
 from moldau.services.connect.settings import DEFAULT_PORT, WorkerConfiguration, WorkerSettings
@@ -288,5 +289,5 @@ class WorkersPass:
             or (request.method == "PUT" and path.endswith("/fence") and path.count("/") == 3)
         )
         if is_internal and self._worker.membership.signs_requests:
-            return Principal("worker")
+            return WORKER
         return await self._gate.principal_of(request)

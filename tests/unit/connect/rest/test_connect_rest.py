@@ -354,6 +354,23 @@ def test_rights() -> None:
     assert served.ask("DELETE", "/connectors/ab").status_code == 403
     assert served.ask("GET", "/admin/loggers").status_code == 403
     assert sorted(served.herder.configs) == ["ab", "ac", "b"]
+    # Checking fills in secrets and asks other systems; requests of other workers may come from anybody.
+    for name, allowed in (("ab", True), ("ac", False), ("", False)):
+        given = {"connector.class": SINK, "topics": "t", "name": name}
+        answer = served.ask("PUT", "/connector-plugins/LittleSink/config/validate", given)
+        assert answer.status_code == (200 if allowed else 403)
+    for name, status in (("ab", 204), ("ac", 403)):
+        assert served.ask("POST", f"/connectors/{name}/tasks", [{"x": "1"}]).status_code == status
+        assert served.ask("PUT", f"/connectors/{name}/fence").status_code == status
+
+
+def test_names_that_no_connector_may_have(served: Served) -> None:
+    for name in ("a\nb", "a\x7f", "n" * 1025, "ä" * 513):
+        answer = served.create(name)
+        assert answer.status_code == 400
+        assert "name may not" in answer.json()["message"]
+    for name in ("..", "a/b", "ä b", "n" * 1024):
+        assert served.create(name).status_code == 201
 
 
 def test_groups_of_topics_that_a_source_creates(served: Served) -> None:

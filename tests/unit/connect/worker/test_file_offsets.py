@@ -61,10 +61,43 @@ def test_after_a_crash_the_topic_counts(tmp_path: Path) -> None:
     first = begun(path, topic)
     first.write("c", [KnownOffset(PLACE, {"position": 1})])
     topic.send([(KEY, b'{"position":2}')], 1)
-    # The file was not written again.
+    assert offset_file.load(path) == {KEY: b'{"position":1}'}  # it was not written again
     again = begun(path, topic)
-    assert offset_file.load(path) == {KEY: b'{"position":1}'}
     assert again.offsets("c") == [KnownOffset(PLACE, {"position": 2})]
     again.write("c", [KnownOffset(PLACE, None)])
     assert offset_file.load(path) == {}
     assert again.offsets("c") == []
+
+
+def test_what_was_taken_over_is_ours_at_once(tmp_path: Path) -> None:
+    path, topic = tmp_path / "offsets", FakeLog()
+    offset_file.save(path, {KEY: b'{"position":1}'})
+    begun(path, topic)
+    topic.send([(KEY, b'{"position":2}')], 1)  # a source's transaction, then a crash: nothing was saved
+    assert begun(path, topic).offsets("c") == [KnownOffset(PLACE, {"position": 2})]
+
+
+def test_after_a_crash_the_file_follows_though_nothing_is_read_any_more(tmp_path: Path) -> None:
+    path, topic = tmp_path / "offsets", FakeLog()
+    begun(path, topic).write("c", [KnownOffset(PLACE, {"position": 1})])
+    topic.send([(KEY, b'{"position":2}')], 1)
+    begun(path, topic).close()
+    assert offset_file.load(path) == {KEY: b'{"position":2}'}
+
+
+def test_a_file_that_was_removed_begins_anew(tmp_path: Path) -> None:
+    path, topic = tmp_path / "offsets", FakeLog()
+    first = begun(path, topic)
+    first.write("c", [KnownOffset(PLACE, {"position": 1})])
+    first.close()
+    path.unlink()
+    assert begun(path, topic).offsets("c") == []
+    assert topic.records[-1] == (KEY, None)
+
+
+def test_without_the_file_and_its_mark_the_topic_counts(tmp_path: Path) -> None:
+    topic = FakeLog()
+    begun(tmp_path / "offsets", topic).write("c", [KnownOffset(PLACE, {"position": 1})])
+    other = tmp_path / "new machine"
+    other.mkdir()
+    assert begun(other / "offsets", topic).offsets("c") == [KnownOffset(PLACE, {"position": 1})]

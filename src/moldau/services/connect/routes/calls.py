@@ -24,6 +24,7 @@ from moldau.services.connect.validation.overrides import OverridePolicy
 from moldau.services.connect.validation.validating import Given, validate
 from moldau.services.http.application import path_value, principal_of
 from moldau.services.http.bodies import parse_held, read_bytes
+from moldau.services.http.context import Principal
 from moldau.services.http.forwarding import Lost, Onward, Reach, Slow, TooLong, Unreached, send_on
 from moldau.services.http.problems import HttpProblem
 from moldau.services.http.rights import Kind, Operation, Rights
@@ -34,6 +35,8 @@ _PASSED_ON = ("content-type", "accept", "authorization")
 _VALIDATED_AT_ONCE = 4
 _VALIDATION_SECONDS = 60.0
 
+WORKER = Principal("worker")
+"""Another worker, known by its signature, which is checked before anything is done for it."""
 Resolve = Callable[[Mapping[str, str]], Mapping[str, str]]
 """References to secrets in a configuration -> their values. ConnectError."""
 
@@ -67,6 +70,12 @@ class Calls:
     def check(self, request: Request, operation: Operation, name: str) -> None:
         """HttpProblem 40301 if who asks may not do that with this connector."""
         self.rights.check(principal_of(request), operation, Kind.CONNECTOR, name)
+
+    def check_internal(self, request: Request, name: str) -> None:
+        """Of what workers ask one another. HttpProblem 40301 for somebody else who may not change the
+        connector: where requests are not signed, anybody could ask."""
+        if principal_of(request) is not WORKER:
+            self.check(request, Operation.WRITE, name)
 
     def check_cluster(self, request: Request, operation: Operation) -> None:
         """HttpProblem 40301 if who asks may not do that with the worker."""

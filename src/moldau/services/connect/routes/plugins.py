@@ -17,6 +17,7 @@ from moldau.services.connect.validation.plugins import CONNECTORS, plugin_config
 from moldau.services.http.answers import json_answer
 from moldau.services.http.application import path_value
 from moldau.services.http.problems import HttpProblem
+from moldau.services.http.rights import Operation
 
 
 class PluginRoutes:
@@ -48,10 +49,15 @@ class PluginRoutes:
             raise HttpProblem(404, f"Unknown plugin {name}: {problem}") from None
 
     async def validate(self, request: Request) -> Response:
-        """Whether a configuration is right; 200 also where it is not."""
+        """Whether a configuration is right; 200 also where it is not.
+
+        The check fills in secrets and may ask other systems with them: who may not write a connector of that
+        name may not have it done.
+        """
         name = path_value(request, "plugin")
         given, _ = await json_body(request)
         config = texts(given, "the request's body")
+        self._calls.check(request, Operation.WRITE, config.get("name", "").strip())
         included = config.get("connector.class", "").strip()
         if not included:
             raise HttpProblem(400, "Connector config contains no connector type")

@@ -56,6 +56,7 @@ class WorkerRoutes:
     async def put_tasks(self, request: Request) -> Response:
         """From a worker: its connector wants these tasks."""
         name = path_value(request, "name")
+        self._calls.check_internal(request, name)
         given, body = await json_body(request)
         if not isinstance(given, list):
             raise HttpProblem(400, "the request's body is not a JSON array")
@@ -71,6 +72,7 @@ class WorkerRoutes:
     async def fence(self, request: Request) -> Response:
         """From a worker: a source's older tasks shall not write any more."""
         name = path_value(request, "name")
+        self._calls.check_internal(request, name)
         body = await read_bytes(request)
         signature = _signature(request, body)
 

@@ -7,6 +7,8 @@ file follows, so that Kafka's worker can go on from it, and is where we begin:
 
     start   the file is as we left it (its digest is beside it, FILE.moldau): the topic counts
             somebody else has written it since: the file counts, and goes into the topic
+            we had left one and it was removed: all begins anew, as with Kafka's worker
+            what goes into the topic is noted as ours at once: a crash later does not go back to it
     then    topic ──> state ──> file, every interval and at the end
 """
 
@@ -90,6 +92,7 @@ class FileOffsets:
         else:
             self._topic.start(timeout_seconds)
             self._take_over(found)
+            self._save_if_changed()
         self._changed = False
         self._thread.start()
 
@@ -102,6 +105,23 @@ class FileOffsets:
         if new and not is_ours:
             log.info("%s has offsets of another worker: %d go into the topic", self._path, len(new))
             self._topic.send(list(new.items()), timeout_seconds=WRITE_SECONDS)
+            self._topic.read_to_end(WRITE_SECONDS)
+        if not is_ours and self._mark.exists():
+            self._forget_what_is_gone(found)
+        with self._lock:
+            self._changed = self._entries != found or (bool(found) and not is_ours)
+
+    def _forget_what_is_gone(self, found: dict[bytes, bytes | None]) -> None:
+        assert self._topic is not None
+        with self._lock:
+            gone = [key for key in self._entries if found.get(key) is None]
+        if gone:
+            log.warning(
+                "%s was removed or rewritten, without %d offsets that were in it: they are forgotten",
+                self._path,
+                len(gone),
+            )
+            self._topic.send([(key, None) for key in gone], timeout_seconds=WRITE_SECONDS)
             self._topic.read_to_end(WRITE_SECONDS)
 
     def close(self) -> None:
