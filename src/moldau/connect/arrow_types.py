@@ -102,6 +102,8 @@ def decimal_type(schema: Schema) -> pa.DataType:
     """The type of a Decimal."""
     try:
         digits = min(int(schema.parameters.get(PRECISION, DIGITS_MAX)), DIGITS_MAX)
+        if abs(schema.scale) > DIGITS_MAX:  # Arrow makes such columns, and cannot read them
+            raise ValueError(f"a scale beyond {DIGITS_MAX}")
         return pa.decimal128(digits, schema.scale)
     except ValueError as error:
         raise ConnectError(

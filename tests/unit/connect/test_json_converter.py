@@ -282,3 +282,16 @@ def test_schemas_as_json_and_back() -> None:
             schema = schema_from_json(node)
             assert schema is not None
             assert schema_from_json(schema_to_json(schema)) == schema
+
+
+@pytest.mark.parametrize("scale", ["39", "2147483648", "-9999999999"])
+def test_a_decimal_of_an_impossible_scale_costs_its_record(scale: str) -> None:
+    """And does not end the task."""
+    name = "org.apache.kafka.connect.data.Decimal"
+    schema = {"type": "bytes", "name": name, "parameters": {"scale": scale}}
+    converter = JsonConverter()
+    converter.configure({}, False)
+    payloads = [json.dumps({"schema": schema, "payload": "AQ=="}).encode(), b'{"schema":null,"payload":1}']
+    (run,), (refused,) = converter.to_columns("t", pa.array(payloads, pa.binary()))
+    assert (refused.row, run.column.values) == (0, [1])
+    assert "scale" in refused.reason

@@ -5,6 +5,7 @@ A null row (a tombstone) goes into the run that it stands in, whatever its schem
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from itertools import chain
 
@@ -48,7 +49,7 @@ class Runs:
         made: list[tuple[int, Column]] = []
         for first, column in self._pieces:
             at, end = first, first + len(column)
-            for cut in (*(each for each in cuts if first <= each < end), end):
+            for cut in (*cuts[bisect_left(cuts, first) : bisect_left(cuts, end)], end):
                 if cut > at:
                     made.append((at, column.slice(at - first, cut - at)))
                 at = cut + 1

@@ -19,6 +19,8 @@ from moldau.connect.connectors.jdbc.sink import JdbcSink
 from moldau.connect.errors import BadRecord, ConnectError, Retriable
 from moldau.connect.schema import (
     DATE,
+    DECIMAL,
+    PRECISION,
     TIME,
     TIMESTAMP,
     array_schema,
@@ -240,6 +242,25 @@ def test_columns_are_added(any_database: str, started: Any, sql: Sql) -> None:
     needed = struct_schema({"id": INT, "must": INT})
     with pytest.raises(ConnectError, match="column must cannot be added to table orders"):
         write(started(any_database, auto_evolve=True), run_of([{"id": 3, "must": 1}], 2, needed))
+
+
+def test_records_cannot_write_statements(any_database: str, started: Any, sql: Sql) -> None:
+    """Names and defaults come from whoever writes to the topic."""
+    sql(any_database, "CREATE TABLE victim (id INT)")
+    hostile = {
+        "of decimal": Schema(
+            Type.STRING, True, DECIMAL, default="0); DROP TABLE victim; --", parameters={PRECISION: "x"}
+        ),
+        "text": Schema(Type.STRING, True, default="\\'); DROP TABLE victim; --'"),
+        'a" INT); DROP TABLE victim; --': INT,
+    }
+    row = {"of decimal": None, "text": None, 'a" INT); DROP TABLE victim; --': 1}
+    for number, quoting in enumerate(("ALWAYS", "NEVER")):
+        table = f'x"`(id INT); DROP TABLE victim; --{number}'
+        sink = started(any_database, auto_create=True, quote_sql_identifiers=quoting, table_name_format=table)
+        sink.write(run_of([row], number, struct_schema(hostile)), 1)
+        sink.flush()
+    assert sql(any_database, "SELECT count(*) FROM victim") == [(0,)]
 
 
 def test_tables_that_do_not_suit(any_database: str, started: Any, sql: Sql) -> None:

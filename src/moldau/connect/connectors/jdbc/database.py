@@ -8,6 +8,7 @@ anything else (no right, no such column, syntax)               ConnectError
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -37,6 +38,8 @@ _PASSING_NUMBERS = {
 }
 """MySQL's."""
 CONNECT_SECONDS = 10
+_PLAIN_NAME = re.compile(r"[^\W\d][\w$]*")
+"""What can be a name without quotes."""
 
 
 class RowRefused(Exception):
@@ -91,9 +94,13 @@ class Database:
         self.place = url.render_as_string(hide_password=True)
 
     def quote(self, name: str) -> str:
-        """An identifier as it stands in a statement."""
-        if not self.quoted:
+        """An identifier as it stands in a statement: names come from records, too."""
+        if not self.quoted and _PLAIN_NAME.fullmatch(name):
             return name
+        return self.in_quotes(name)
+
+    def in_quotes(self, name: str) -> str:
+        """An identifier that is one whatever words the product reserves."""
         if self.dialect == "mysql":
             return "`" + name.replace("`", "``") + "`"
         return '"' + name.replace('"', '""') + '"'

@@ -41,7 +41,7 @@ class Offsets:
         self._table: TableName = table_name(table)
         self._known: dict[TopicPartition, int | None] = {}
         self._made = False
-        name, quote = database.table(self._table), database.quote
+        name, quote = database.table(self._table), database.in_quotes  # `partition` is a word of MySQL's
         mine = ("connector", "topic", "partition")
         where = " AND ".join(f"{quote(each)} = :{each}" for each in mine)
         self._select = f"SELECT {quote('next_offset')} FROM {name} WHERE {where}"
@@ -58,7 +58,7 @@ class Offsets:
         if self._made:
             return
         text, number, behind = _COLUMNS.get(self._database.dialect, ("VARCHAR(255)", "INT", ""))
-        quote = self._database.quote
+        quote = self._database.in_quotes
         names = [quote(name) for name in ("connector", "topic", "partition", "next_offset")]
         kinds = [text, text, number, "BIGINT"]
         columns = ", ".join(f"{name} {kind} NOT NULL" for name, kind in zip(names, kinds, strict=True))

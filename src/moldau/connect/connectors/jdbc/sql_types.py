@@ -7,7 +7,9 @@ of PostgreSQL, are JSON documents.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
+from decimal import Decimal
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -111,6 +113,8 @@ def sql_type(dialect: str, schema: Schema, in_key: bool) -> str:
     """The type of a new column."""
     names = _NAMES.get(dialect, _OTHERS)
     kind = _NAMED.get(schema.name or "", _PLAIN[schema.type])
+    if kind == "decimal" and schema.type is not Type.BYTES:  # called so, and is none
+        kind = _PLAIN[schema.type]
     if kind == "decimal":
         digits = int(schema.parameters.get(PRECISION, names.digits_max))
         if dialect == "postgresql" and PRECISION not in schema.parameters:
@@ -129,19 +133,20 @@ def sql_type(dialect: str, schema: Schema, in_key: bool) -> str:
     return names.types[kind]
 
 
-def literal(dialect: str, schema: Schema, value: Any) -> str:
+def literal(dialect: str, value: Any) -> str:
     """A default as it stands in a statement."""
     if isinstance(value, bool):
         return str(value).upper() if dialect == "postgresql" else str(int(value))
     if isinstance(value, (bytes, bytearray)):
         return f"'\\x{value.hex()}'" if dialect == "postgresql" else f"X'{value.hex()}'"
-    if isinstance(value, (int, float)) or schema.name == DECIMAL:
+    if isinstance(value, (int, Decimal)) or (isinstance(value, float) and math.isfinite(value)):
         return str(value)
     if isinstance(value, (dict, list)):
         value = as_json(value).decode()
-    text = str(value).replace("'", "''")
-    if dialect == "mysql":
+    text = str(value).replace("'", "''")  # comes from a record, whatever its schema is called
+    if "\\" in text and dialect in ("mysql", "postgresql"):
         text = text.replace("\\", "\\\\")
+        return f" E'{text}'" if dialect == "postgresql" else f"'{text}'"
     return f"'{text}'"
 
 

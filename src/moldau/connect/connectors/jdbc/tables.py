@@ -120,7 +120,7 @@ class Tables:
         if schema.default is not None and not (
             dialect == "mysql" and kind in ("LONGTEXT", "LONGBLOB", "JSON")
         ):
-            text += f" DEFAULT {literal(dialect, schema, schema.default)}"
+            text += f" DEFAULT {literal(dialect, schema.default)}"
         return text + (" NOT NULL" if in_key or not schema.optional else " NULL")
 
     def _evolved(self, table: Table, rows: Rows, missing: Sequence[str]) -> Table:
