@@ -1,6 +1,7 @@
 """The verdict: what each probe finds, what it means for readiness, and what is logged of it."""
 
 import logging
+from collections.abc import Callable
 from types import SimpleNamespace
 
 import pytest
@@ -18,11 +19,12 @@ from monitor_world import (
 from moldau.broker.metadata.image import NO_LEADER, PartitionState
 from moldau.broker.metadata.view import Behind
 from moldau.broker.monitor import probes
-from moldau.broker.monitor.conditions import CONDITIONS, Severity
-from moldau.broker.monitor.health import Phase
+from moldau.broker.monitor.conditions import CONDITIONS, Condition, Severity
+from moldau.broker.monitor.health import Health, Phase, Probe
 from moldau.broker.monitor.loop_lag import LoopLag
 from moldau.broker.monitor.process import ProcessFacts, read
 from moldau.common.core.clock import ManualClock
+from moldau.common.core.timers import ManualTimers, TimerHandle
 
 
 @pytest.fixture
@@ -328,6 +330,40 @@ def test_what_begins_and_what_ends_is_logged_once(world: World, caplog: pytest.L
     told = [(record.levelname, record.getMessage().partition(":")[0]) for record in caplog.records]
     assert told == [("ERROR", "log-dir-full"), ("INFO", "log-dir-full")]
     assert caplog.records[1].getMessage() == "log-dir-full: over"
+
+
+def test_later_checks_run_one_probe_a_turn_and_end_with_a_stop() -> None:
+    clock = ManualClock()
+    timers = ManualTimers(clock)
+    health = Health(clock)
+    ran: list[str] = []
+    before_each: list[int] = []
+    later = timers.call_later
+
+    def call_later(delay_ms: float, callback: Callable[[], None]) -> TimerHandle:
+        def turn() -> None:
+            before_each.append(len(ran))
+            callback()
+
+        return later(delay_ms, turn)
+
+    def probe_of(name: str) -> Probe:
+        def probe() -> list[Condition]:
+            ran.append(name)
+            return []
+
+        return probe
+
+    timers.call_later = call_later  # type: ignore[method-assign]
+    health.register(*map(probe_of, "abc"))
+    health.watch(timers)
+    assert ran == ["a", "b", "c"], "the first at once"
+    timers.advance(10_000)
+    assert ran == ["a", "b", "c"] * 3
+    assert before_each == [3, 4, 5, 6, 6, 7, 8, 9], "no turn has run two"
+    health.stop()
+    timers.advance(20_000)
+    assert len(ran) == 9
 
 
 def test_every_condition_has_a_meaning_and_a_remedy() -> None:

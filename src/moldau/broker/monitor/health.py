@@ -9,8 +9,8 @@ Three questions with different consequences:
     ready     would a request succeed?    If not, send clients elsewhere. Recovery must not cause a restart.
     verdict   is anything wrong?          Alert a person. A nearly full disk takes no broker out of service.
 
-A probe must be quick (it runs on the event loop) and may fail: then that is a condition, and the others still
-count.
+A probe must be quick (it runs on the event loop; in the checks of every few seconds each has a turn of its
+own) and may fail: then that is a condition, and the others still count.
 """
 
 import logging
@@ -89,20 +89,30 @@ class Health:
         """Run all probes now."""
         found = list(_of_phase(self.phase))
         for probe in self._probes:
-            try:
-                found.extend(probe())
-            except Exception as error:
-                name = getattr(probe, "__qualname__", type(probe).__name__)
-                found.append(condition("probe-failed", f"{name}: {type(error).__name__}: {error}"))
-        found.sort(key=lambda cause: (-cause.severity, not cause.unready, cause.name))
-        return Verdict(tuple(found))
+            found += _found_by(probe)
+        return _verdict_of(found)
 
     # Watching
 
     def watch(self, timers: Timers) -> None:
-        """Check every few seconds until `stop`, and log changes."""
+        """Check now and every few seconds until `stop`, and log changes."""
         self.check()
-        self._timer = timers.call_later(_CHECK_EVERY_MS, lambda: self.watch(timers))
+        self._timer = timers.call_later(_CHECK_EVERY_MS, lambda: self._check_in_turns(timers))
+
+    def _check_in_turns(self, timers: Timers) -> None:
+        """A probe that looks at all partitions takes milliseconds where there are thousands: one a turn."""
+        probes, found = iter(self._probes), list(_of_phase(self.phase))
+
+        def turn() -> None:
+            probe = next(probes, None)
+            if probe is not None:
+                found.extend(_found_by(probe))
+                self._timer = timers.call_later(0, turn)
+            else:
+                self._tell_changes(_verdict_of(found))
+                self._timer = timers.call_later(_CHECK_EVERY_MS, lambda: self._check_in_turns(timers))
+
+        turn()
 
     def stop(self) -> None:
         """Stop checking."""
@@ -115,6 +125,10 @@ class Health:
         start or a stop only if they last.
         """
         verdict = self.verdict()
+        self._tell_changes(verdict)
+        return verdict
+
+    def _tell_changes(self, verdict: Verdict) -> None:
         present = {cause.name: cause for cause in reversed(verdict.causes) if self._is_news(cause)}
         for name, cause in present.items():
             if name not in self._present:
@@ -127,7 +141,6 @@ class Health:
         self._passing_since_ms = {
             cause.name: self._passing_since_ms[cause.name] for cause in verdict.causes if cause.passing
         }
-        return verdict
 
     def _is_news(self, cause: Condition) -> bool:
         """Whether to log it: conditions of every start only if they last."""
@@ -135,6 +148,21 @@ class Health:
             return True
         now_ms = self._clock.monotonic_ms()
         return now_ms - self._passing_since_ms.setdefault(cause.name, now_ms) >= _PASSING_MS_MAX
+
+
+def _found_by(probe: Probe) -> list[Condition]:
+    """What it finds now; that it fails is a condition too."""
+    found: list[Condition] = []
+    try:
+        found.extend(probe())
+    except Exception as error:
+        name = getattr(probe, "__qualname__", type(probe).__name__)
+        found.append(condition("probe-failed", f"{name}: {type(error).__name__}: {error}"))
+    return found
+
+
+def _verdict_of(found: list[Condition]) -> Verdict:
+    return Verdict(tuple(sorted(found, key=lambda cause: (-cause.severity, not cause.unready, cause.name))))
 
 
 def _sentence(text: str) -> str:
