@@ -242,6 +242,12 @@ def test_secrets_are_not_shown_and_references_stay_references(served: Served) ->
         "PUT", "/connector-plugins/LittleSource/config/validate", {**given, "mode": "${secret}"}
     )
     assert "hunter2" not in wrong.text
+    for name in ("transforms.a.type", "transforms.a.predicate", "value.converter", "connector.class", "name"):
+        more = {**given, "transforms": "a", name: "a${secret}\n"}
+        told = served.ask("PUT", "/connector-plugins/LittleSource/config/validate", more)
+        assert "hunter2" not in told.text, name
+        refused = served.ask("PUT", "/connectors/c/config", {**more, "mode": "x"})
+        assert (refused.status_code, "hunter2" in refused.text) == (400, False), name
 
 
 def test_a_connectors_own_check(served: Served) -> None:

@@ -100,6 +100,8 @@ def test_secrets_reach_the_runtime_and_nobody_else(running: tuple[Worker, FakeRu
     assert runtime.tasks[TaskId("c", 0)]["password"] == "hush"
     assert worker.info("c").config["password"] == "${env:PASSWORD}"
     assert worker.task_configs_of("c")[0][1]["password"] == "${env:PASSWORD}"
+    runtime.fail(TaskId("c", 0), "Error: cannot reach db://me:hush@host")
+    assert worker.status("c").tasks[0].status.trace == "Error: cannot reach db://me:[hidden]@host"
 
 
 def test_a_secret_that_is_not_there_fails_the_connector_with_its_name(

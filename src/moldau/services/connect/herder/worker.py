@@ -39,6 +39,7 @@ from moldau.services.connect.herder.problems import bad_request, elsewhere, fail
 from moldau.services.connect.herder.secrets import Secrets
 from moldau.services.connect.herder.signing import check, key_needed
 from moldau.services.connect.herder.tasks import restart_plan, task_class, task_configs, too_many
+from moldau.services.connect.runtime.hiding import filled_in, without
 from moldau.services.connect.runtime.interface import Runtime, State, Status, TaskId
 from moldau.services.connect.settings import WorkerSettings
 from moldau.services.connect.stores.configs import (
@@ -121,6 +122,8 @@ class Worker:
         self._connectors: dict[str, RunningConnector] = {}
         self._tasks: dict[TaskId, Config] = {}
         self._resolved: dict[str, Config] = {}
+        self._secrets: dict[str, tuple[str, ...]] = {}
+        """What was filled in for references of a connector and its tasks: hidden in the states they tell."""
         self._fencing_now: set[str] = set()
         self._offset_wanted = -1
         self._distributed: Work = frozenset()
@@ -540,6 +543,7 @@ class Worker:
             elif isinstance(each, ConnectorRemoved):
                 self._resolved.pop(each.name, None)
                 self._proposed.pop(each.name, None)
+                self._secrets.pop(each.name, None)
                 self._known_topics = {known for known in self._known_topics if known[0] != each.name}
         if self._membership.is_leader and self._work(self._stores.configs()) != self._distributed:
             self._membership.join_again()
@@ -661,6 +665,7 @@ class Worker:
         self._connectors[name] = RunningConnector(config, target)
         try:
             self._resolved[name] = self._parts.secrets.filled(config)
+            self._hide(name, config, self._resolved[name])
         except ConnectError as problem:
             self.connector_status_told(name, Status(State.FAILED, str(problem)))
             self._loop.soon(lambda: self._try_connector_again(name), _RETRY_SECONDS_MAX)
@@ -684,8 +689,13 @@ class Worker:
             self.task_status_told(task, Status(State.FAILED, str(problem)))
             self._reconcile_later(_RETRY_SECONDS_MAX)
             return
+        self._hide(task.connector, config, filled)
         self._tasks[task] = config
         self.runtime.start_task(task, filled, state.target(task.connector))
+
+    def _hide(self, name: str, config: Config, filled: Config) -> None:
+        secrets = {*self._secrets.get(name, ()), *filled_in(config, filled)}
+        self._secrets[name] = tuple(sorted(secrets, key=len, reverse=True))
 
     # Fencing
 
@@ -726,12 +736,12 @@ class Worker:
 
     # The runtime's side (Listener): on any thread
 
-    def _status(self, status: Status) -> WorkerStatus:
+    def _status(self, status: Status, connector: str = "") -> WorkerStatus:
         return WorkerStatus(
             status.state,
             self._parts.worker_id,
             max(self._membership.generation, 0),
-            status.trace,
+            without(self._secrets.get(connector, ()), status.trace) if status.trace else "",
             status.version,
             status.engine,
             status.restarts_at_ms,
@@ -740,12 +750,12 @@ class Worker:
     def connector_status_told(self, name: str, status: Status) -> None:
         """The runtime says how a connector goes."""
         if name in self._stores.configs().connectors:
-            self._stores.put_connector_status(name, self._status(status))
+            self._stores.put_connector_status(name, self._status(status, name))
 
     def task_status_told(self, task: TaskId, status: Status) -> None:
         """The runtime says how a task goes."""
         if task.connector in self._stores.configs().connectors:
-            self._stores.put_task_status(task, self._status(status))
+            self._stores.put_task_status(task, self._status(status, task.connector))
 
     def topic_used(self, name: str, topic: str, task: int = 0) -> None:
         """See Listener."""

@@ -61,3 +61,35 @@ def _leaves(value: Any, named: bool) -> Iterator[str]:
             yield from _leaves(each, named)
     elif named and isinstance(value, str):
         yield value
+
+
+def filled_in(raw: Mapping[str, str], resolved: Mapping[str, str]) -> tuple[str, ...]:
+    """What config providers filled in, the longest first: whole values, and of each the part in which it
+    differs from what was given."""
+    found: set[str] = set()
+    for name, given in raw.items():
+        value = resolved.get(name, given)
+        if value != given:
+            found |= {value, _difference(given, value)}
+    return tuple(sorted((each for each in found if len(each) >= _LENGTH_MIN), key=len, reverse=True))
+
+
+def _difference(given: str, value: str) -> str:
+    start = _common(given, value)
+    end = _common(given[start:][::-1], value[start:][::-1])
+    return value[start : len(value) - end]
+
+
+def _common(one: str, other: str) -> int:
+    """How many characters they have in common at the beginning."""
+    return next(
+        (at for at, pair in enumerate(zip(one, other, strict=False)) if pair[0] != pair[1]),
+        min(len(one), len(other)),
+    )
+
+
+def without(secrets: Iterable[str], text: str) -> str:
+    """The text with them hidden."""
+    for each in secrets:
+        text = text.replace(each, HIDDEN)
+    return text

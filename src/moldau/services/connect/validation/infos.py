@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from moldau.connect.settings import REQUIRED, Setting, SettingType
+from moldau.services.connect.runtime.hiding import without
 
 HIDDEN = "[hidden]"
 
@@ -57,6 +58,16 @@ class Infos:
     def sentences(self) -> list[str]:
         """All errors."""
         return [sentence for value in self.values.values() for sentence in value.errors]
+
+    def hide(self, secrets: Sequence[str]) -> None:
+        """What was filled in for references is in no text of the answer, whatever a check has said."""
+        if not secrets:
+            return
+        self.name = without(secrets, self.name)
+        for each in self.values.values():
+            each.value = None if each.value is None else without(secrets, each.value)
+            each.errors = [without(secrets, sentence) for sentence in each.errors]
+            each.recommended = [without(secrets, text) for text in each.recommended]
 
     def as_json(self) -> dict[str, Any]:
         """The answer's body."""

@@ -26,6 +26,7 @@ from moldau.connect.settings import REQUIRED, Importance, Setting, SettingType
 from moldau.connect.sink import Sink
 from moldau.connect.source import Source
 from moldau.connect.typed_settings import typed_value
+from moldau.services.connect.runtime.hiding import filled_in, without
 from moldau.services.connect.runtime.rows import ERROR_ROWS, RESTART_ROWS, SINK_ROWS, SOURCE_ROWS
 from moldau.services.connect.validation.common_rows import (
     COMMON_ROWS,
@@ -62,6 +63,16 @@ def validate(given: Given, policy: OverridePolicy) -> Infos:
 
     May wait for the other system: call it in a thread.
     """
+    secrets = filled_in(given.raw, given.resolved)
+    try:
+        infos = _validated(given, policy)
+    except ConnectError as problem:
+        raise ConnectError(without(secrets, str(problem))) from None
+    infos.hide(secrets)
+    return infos
+
+
+def _validated(given: Given, policy: OverridePolicy) -> Infos:
     name = given.resolved.get("connector.class")
     if not name:
         raise ConnectError("Connector config contains no connector type")
