@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ from moldau.connect import ConnectError, SourceContext
 from moldau.connect.building import rows
 from moldau.connect.connectors.singer.messages import NotSinger, message_of
 from moldau.connect.connectors.singer.source import SingerSource
+from moldau.connect.connectors.singer.tap import Tap
 
 TAP = """
 import json, sys
@@ -125,3 +128,28 @@ def test_messages_that_do_not_count_are_left_out() -> None:
     assert message_of(b'{"type":"ACTIVATE_VERSION","stream":"x","version":1}') is None
     with pytest.raises(NotSinger):
         message_of(b'{"type":"RECORD","stream":"x","record":5}')
+
+
+WRAPPER = """
+import pathlib, subprocess, sys, time
+child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(300)"])
+pathlib.Path(__file__).with_name("child").write_text(f"{child.pid} ")
+time.sleep(300)
+"""
+
+
+def test_what_a_tap_has_started_ends_with_it(tmp_path: Path) -> None:
+    """A script around a tap: its child holds the pipes, and would go on reading the other system."""
+    script, noted = tmp_path / "wrapper.py", tmp_path / "child"
+    script.write_text(WRAPPER)
+
+    def wait_until(found: Callable[[], bool]) -> None:
+        until = time.monotonic() + 60
+        while not found():
+            assert time.monotonic() < until
+            time.sleep(0.02)
+
+    with Tap([sys.executable, str(script)], {}):
+        wait_until(lambda: noted.exists() and noted.read_text().endswith(" "))
+    stat = Path(f"/proc/{noted.read_text().strip()}/stat")
+    wait_until(lambda: not stat.exists() or stat.read_text().rpartition(")")[2].split()[0] == "Z")

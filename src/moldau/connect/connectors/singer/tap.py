@@ -7,8 +7,11 @@ stderr ──> thread ──> the log, and the last lines for an error message
 
 from __future__ import annotations
 
+import contextlib
 import logging
+import os
 import queue
+import signal
 import subprocess
 import tempfile
 import threading
@@ -52,7 +55,9 @@ class Tap:
         pipe = subprocess.PIPE
         command = [*self._command, *arguments]
         try:
-            self._process = subprocess.Popen(command, stdout=pipe, stderr=pipe, stdin=subprocess.DEVNULL)
+            self._process = subprocess.Popen(
+                command, stdout=pipe, stderr=pipe, stdin=subprocess.DEVNULL, start_new_session=True
+            )
         except OSError as problem:
             self._folder.cleanup()
             raise ConnectError(f"{self._command[0]} cannot be started: {problem.strerror}") from None
@@ -69,7 +74,9 @@ class Tap:
         with self._room:
             self._ended = True
             self._room.notify_all()
-        self._process.kill()
+        if self._process.returncode is None:  # not waited for, so the number is still its group's
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)  # a script's children too, which hold the pipes
         self._process.wait()
         for thread in self._threads:
             thread.join(10)
