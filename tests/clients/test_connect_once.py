@@ -255,3 +255,24 @@ def test_a_database_refuses_rows_of_earlier_runs_and_has_all_others(start, boots
     letters = [each.value().decode() for each in read_all(bootstrap, f"dead-{topic}")]
     assert sorted(letters) == sorted(values[n] for n in (3, 27, 28))
     assert [each.state for each in ear.tasks[task]] == [State.RUNNING]
+
+
+def test_a_sink_begins_where_auto_offset_reset_says(start, bootstrap, topic):
+    opened: list[TopicPartition] = []
+
+    class Opened(Remembering):
+        def opened(self, partitions: Sequence[TopicPartition]) -> None:
+            opened.extend(partitions)
+
+    kind = fresh(Opened)
+    send(bootstrap, topic, ["before"] * 3)
+    config = {"connector.class": place_of(kind), "topics": topic}
+    ear = start()
+    ear.run(f"l-{topic}", {**QUICK, **config, "consumer.override.auto.offset.reset": "latest"})
+    eventually(lambda: opened)
+    send(bootstrap, topic, ["after"])
+    eventually(lambda: kind.values(topic))
+    assert kind.values(topic) == ["after"]
+    task = ear.run(f"n-{topic}", {**QUICK, **config, "consumer.override.auto.offset.reset": "none"})
+    eventually(lambda: ear.state(task) is State.FAILED)
+    assert "auto.offset.reset is none" in ear.tasks[task][-1].trace

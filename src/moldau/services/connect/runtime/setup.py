@@ -89,6 +89,12 @@ class TaskSetup:
         given = self._layers("consumer.", "consumer.override.")
         return {name: value for name, value in given.items() if not name.startswith(_MEMBERS)}
 
+    @property
+    def offset_reset(self) -> str:
+        """Where a sink begins in a partition that its group has no offset of: earliest, latest, none."""
+        given = self._layers("consumer.", "consumer.override.")
+        return given.get("auto.offset.reset", str(_CONSUMER["auto.offset.reset"])).strip().lower()
+
     def consumer(self, **required: Any) -> Consumer:
         """The consumer of a sink's task. ConnectError: a setting is wrong."""
         given = self._layers("consumer.", "consumer.override.")

@@ -163,6 +163,14 @@ class Member:
             made[TopicPartition(each.topic, each.partition)] = Committed(offset, each.metadata)
         return made
 
+    def end(self, place: TopicPartition) -> int:
+        """The offset behind a partition's last record. Retriable."""
+        try:
+            _, end = self.consumer.get_watermark_offsets(_kafka(place, None), _TIMEOUT_SECONDS)
+        except KafkaException as error:
+            raise Retriable(f"the end of {place.topic}-{place.partition}: {error.args[0].str()}") from error
+        return int(end)
+
     def commit(self, offsets: Sequence[KafkaPartition]) -> None:
         """Commit, and wait for it. SessionLost, RebalanceUnderWay, Retriable."""
         until = time.monotonic() + _COMMIT_SECONDS

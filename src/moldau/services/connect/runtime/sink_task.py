@@ -345,11 +345,25 @@ class SinkTask:
             if positions is not None:
                 notes.ends = []
                 start = positions.get(place, start)
+            if start is None:
+                start = notes.committed = self._reset(place)
             self._partitions[place] = SinkPartition(place, start, notes)
             starts[place] = start
         self._sink.opened(places)
         log.info("%s: reads %s", self._setup.client_id, _named(starts))
         return starts
+
+    def _reset(self, place: TopicPartition) -> int | None:
+        """Where to begin without an offset; None: at the first record there is. ConnectError, Retriable."""
+        match self._setup.offset_reset:
+            case "latest":
+                return self._member.end(place)
+            case "none":
+                raise ConnectError(
+                    f"the group {self._setup.group} has no offset of {place.topic}-{place.partition}, and "
+                    "auto.offset.reset is none: set the connector's offsets, or earliest or latest"
+                )
+        return None
 
     def _revoked(self, places: Sequence[TopicPartition], lost: bool) -> None:
         gone = lost or self._lost or self._control.abandoned
