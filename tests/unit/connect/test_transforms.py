@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from dataclasses import replace
 from typing import Any
 
@@ -429,3 +430,12 @@ def test_paths_of_nested_fields(path: str, names: tuple[str, ...]) -> None:
     assert path_of(path, "V1") == (path,)
     with pytest.raises(ConnectError, match="Incomplete backtick"):
         path_of("`a", "V2")
+
+
+def test_a_long_text_that_is_no_number_is_refused_at_once() -> None:
+    """By a time that grows with its length: tens of seconds, where it grows with the square."""
+    batch = batch_of("t", [{"a": "1" * 40_000 + "x"}, {"a": "1.5"}])
+    begun = time.process_time()
+    (made,), (failure,) = chain("Cast$Value", {"spec": "a:float64"}).apply(batch)
+    assert time.process_time() - begun < 5
+    assert (failure.row, made.value.values) == (0, [{"a": 1.5}])
