@@ -326,6 +326,7 @@ def test_times(when: datetime.datetime) -> None:
     ("made", "wanted"),
     [
         (days("10000-01-01"), 2_932_897),
+        (timestamp_us("294276-12-31 23:59:59"), (1 << 63) - 1),
         (days("0001-01-01 BC"), -719_528),
         (zoned_time_text("10:00:00.5+02"), "08:00:00.5Z"),
         (zoned_time_text("01:00:00+02:30"), "22:30:00Z"),

@@ -508,3 +508,16 @@ def test_a_database_with_habits_of_its_own(postgres: str, sql: Sql, reader: Any)
         row = value["after"]
         assert (row["name"], row["data"]) == ("M\u00fcller", b"\x00\xff")
         assert (row["hundreds"], row["price"]) == (Decimal(12300), Decimal("-1234.50"))
+
+
+@pytest.mark.parametrize("gone", [False, True])
+def test_a_table_that_is_changed_before_it_is_read(shop: str, sql: Sql, reader: Any, gone: bool) -> None:
+    """The catalog knows the key as it is now, the log as it was."""
+    one = reader(shop)
+    one.settled()
+    sql(shop, "INSERT INTO orders VALUES (1, 'a', 1)")
+    sql(shop, "ALTER TABLE orders RENAME COLUMN id TO number")
+    sql(shop, "INSERT INTO orders VALUES (2, 'b', 1)")
+    if gone:
+        sql(shop, "DROP TABLE orders")
+    assert [key for _, key, _ in one.until(2)] == [{"id": 1}, {"number": 2}]

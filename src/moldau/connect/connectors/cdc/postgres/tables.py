@@ -118,10 +118,13 @@ class Tables:
         for pattern, columns in self._keys:
             if pattern.fullmatch(name):
                 return columns
-        primary = sorted((each.key_place, each.name) for each in known.values() if each.key_place)
-        if primary:
-            return [each for _, each in primary]
-        if relation.identity == "i":
+        primary = [
+            name
+            for _, name in sorted((each.key_place, each.name) for each in known.values() if each.key_place)
+        ]
+        if primary and {each.name for each in relation.columns}.issuperset(primary):
+            return primary
+        if relation.identity in "di":  # the primary key as it was: the table is changed or gone now
             return [each.name for each in relation.columns if each.in_key]
         return []
 

@@ -247,7 +247,8 @@ def timestamp_us(text: str) -> int:
         return _INFINITE_US[text]
     era = " BC" if text.endswith(" BC") else ""
     date, clock = text.removesuffix(" BC").split(" ")
-    return days(date + era) * 86_400_000_000 + time_us(clock)
+    # The last years that PostgreSQL has are not in 64 bits since 1970.
+    return min(days(date + era) * 86_400_000_000 + time_us(clock), _INFINITE_US["infinity"])
 
 
 def zoned_text(text: str) -> str:
