@@ -1,15 +1,19 @@
 """A worker's operations, on a runtime that runs nothing."""
 
+import asyncio
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from threading import current_thread
 
 import pytest
 from worker.fakes import FakeRuntime, alone, eventually
 
+from moldau.services.connect.herder.facade import RestHerder
 from moldau.services.connect.herder.interface import HerderProblem
 from moldau.services.connect.herder.worker import Worker
 from moldau.services.connect.runtime.interface import State, TaskId
-from moldau.services.connect.stores.configs import RestartAsked
+from moldau.services.connect.stores.configs import Config, RestartAsked
 from moldau.services.connect.stores.offsets import KnownOffset
 
 
@@ -151,3 +155,28 @@ def test_offsets_of_sinks_are_those_of_their_group(running: tuple[Worker, FakeRu
             worker.alter_offsets("s", [KnownOffset(partition, offset)])
     worker.reset_offsets("s")
     assert worker.offsets("s") == []
+
+
+def test_no_class_is_looked_for_on_the_thread_that_answers(
+    running: tuple[Worker, FakeRuntime], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worker, _ = running
+    worker.put_config("c", {"tasks": "1"}, may_exist=False)
+    eventually(lambda: len(worker.states("c")) == 2)
+    threads: set[str] = set()
+
+    def kind_of(config: Config) -> str:
+        threads.add(current_thread().name)
+        return "source"
+
+    monkeypatch.setattr(worker, "_parts", replace(worker._parts, kind_of=kind_of))
+    herder = RestHerder(worker, worker._settings, lambda: "")
+
+    async def ask() -> None:
+        assert (await herder.info("c")).kind == (await herder.status("c")).kind == "source"
+        assert herder.health().failed == {}
+
+    asyncio.run(ask())
+    herder.close()
+    assert threads
+    assert current_thread().name not in threads

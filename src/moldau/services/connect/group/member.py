@@ -308,7 +308,11 @@ class Member:
         request = HeartbeatRequest(
             group_id=self._group_id, generation_id=self._generation, member_id=self._member_id
         )
-        self._check(self._ask(request).error_code, "stay in")
+        connection = self._cluster.coordinator(self._group_id, GROUP)
+        # Not longer than the session: after it others may have this worker's work, which must have stopped.
+        seconds = min(self._cluster.options.request_timeout_seconds, self._session_ms / 1000)
+        answer = connection.ask(request, timeout_seconds=seconds)
+        self._check(answer.error_code, "stay in")
         self._heard_at = time.monotonic()
 
     def _check(self, error_code: int, deed: str) -> None:

@@ -1,7 +1,7 @@
 """The worker as the REST interface asks for it (interface.py): its blocking operations in threads.
 
-Questions that need no topic are answered at once. Every read of a connector sees what this worker has read
-by then; what it wrote itself it has read back.
+Questions that need no topic are answered from memory. Every read of a connector sees what this worker has
+read by then; what it wrote itself it has read back.
 """
 
 from __future__ import annotations
@@ -75,17 +75,9 @@ class RestHerder:
     def _failed(self) -> dict[str, str]:
         found: dict[str, str] = {}
         for name in self._worker.connectors():
-            try:
-                status = self._worker.status(name)
-            except HerderProblem:
-                continue
-            parts = [
-                (name, status.connector),
-                *((f"{name}-{index}", each) for index, each in status.tasks.items()),
-            ]
-            for part, placed in parts:
-                if placed.status.state is State.FAILED:
-                    found[part] = placed.status.trace.partition("\n")[0][:_SENTENCE_CHARS_MAX]
+            for part, status in self._worker.states(name).items():
+                if status.state is State.FAILED:
+                    found[part] = status.trace.partition("\n")[0][:_SENTENCE_CHARS_MAX]
         return found
 
     def is_source(self, name: str) -> bool:
@@ -97,12 +89,12 @@ class RestHerder:
         return sorted(self._worker.connectors())
 
     async def info(self, name: str) -> ConnectorInfo:
-        """See Herder."""
-        return self._worker.info(name)
+        """See Herder. In a thread: what kind it is, its class says, whose module may have to be imported."""
+        return await self._call(lambda: self._worker.info(name))
 
     async def status(self, name: str) -> ConnectorStatus:
-        """See Herder."""
-        return self._worker.status(name)
+        """See Herder. In a thread, as `info`."""
+        return await self._call(lambda: self._worker.status(name))
 
     async def task_configs(self, name: str) -> Sequence[tuple[TaskId, Mapping[str, str]]]:
         """See Herder."""

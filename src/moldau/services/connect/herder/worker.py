@@ -266,6 +266,13 @@ class Worker:
             raise not_found(f"No status found for connector {name}")
         return self._shown(name, found, self._stores.statuses_of_tasks(name))
 
+    def states(self, name: str) -> dict[str, WorkerStatus]:
+        """How a connector and its tasks go, as `name` and `name-0`; no class is looked up for it."""
+        found = self._stores.connector_status(name)
+        tasks = self._stores.statuses_of_tasks(name)
+        parts = {f"{name}-{index}": each for index, each in sorted(tasks.items())}
+        return parts if found is None else {name: found, **parts}
+
     def _shown(self, name: str, found: WorkerStatus, tasks: Mapping[int, WorkerStatus]) -> ConnectorStatus:
         config = self._stores.configs().connectors.get(name, {})
         placed = {index: _placed(each) for index, each in sorted(tasks.items())}

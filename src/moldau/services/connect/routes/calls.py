@@ -33,6 +33,7 @@ T = TypeVar("T")
 _VALUES_MAX = 50_000
 _PASSED_ON = ("content-type", "accept", "authorization")
 _VALIDATED_AT_ONCE = 4
+_SENTENCE_CHARS_MAX = 2000
 _VALIDATION_SECONDS = 60.0
 
 WORKER = Principal("worker")
@@ -147,7 +148,10 @@ class Calls:
         """HttpProblem 400 with everything that is wrong."""
         infos = await self.validated(config)
         if infos.error_count:
-            lines = "\n".join(infos.sentences())
+            lines = "\n".join(
+                each if len(each) <= _SENTENCE_CHARS_MAX else f"{each[:_SENTENCE_CHARS_MAX]}…"
+                for each in infos.sentences()
+            )
             raise HttpProblem(
                 400,
                 "Connector configuration is invalid and contains the following "
