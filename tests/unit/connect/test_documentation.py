@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import types
+from importlib.util import find_spec
 
 import pyarrow as pa
 import pytest
@@ -12,7 +13,7 @@ from kafka_questions import answers
 from moldau.connect import batch_of, rows
 from moldau.connect.document import page
 from moldau.connect.finding import find
-from moldau.connect.plugins import Kind
+from moldau.connect.plugins import PLUGINS, Kind
 from moldau.connect.settings import REQUIRED
 from moldau.connect.transforms.building import chain_of
 
@@ -22,6 +23,12 @@ def test_the_page_is_what_the_rows_say(pytestconfig: pytest.Config) -> None:
     assert path.read_text() == page(path.read_text()), (
         "run: python -m moldau.connect.document docs/connect-transforms.md"
     )
+
+
+def test_the_code_of_every_plugin_is_there() -> None:
+    """Found, not imported: their libraries are extras."""
+    places = {plugin.place.partition(":")[0] for plugin in PLUGINS}
+    assert [each for each in sorted(places) if find_spec(each) is None] == []
 
 
 def test_the_example_of_a_function(pytestconfig: pytest.Config, monkeypatch: pytest.MonkeyPatch) -> None:
