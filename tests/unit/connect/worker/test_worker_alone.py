@@ -10,7 +10,7 @@ import pytest
 from worker.fakes import FakeRuntime, alone, eventually
 
 from moldau.services.connect.herder.facade import RestHerder
-from moldau.services.connect.herder.interface import HerderProblem
+from moldau.services.connect.herder.interface import HerderProblem, Signature
 from moldau.services.connect.herder.worker import Worker
 from moldau.services.connect.runtime.interface import State, TaskId
 from moldau.services.connect.stores.configs import Config, RestartAsked
@@ -180,3 +180,17 @@ def test_no_class_is_looked_for_on_the_thread_that_answers(
     herder.close()
     assert threads
     assert current_thread().name not in threads
+
+
+def test_nobody_sets_the_tasks_of_a_worker_without_a_group(running: tuple[Worker, FakeRuntime]) -> None:
+    worker, runtime = running
+    worker.put_config("c", {"tasks": "1"}, may_exist=False)
+    eventually(lambda: len(runtime.tasks) == 1)
+    for ask in (
+        lambda: worker.put_tasks("c", [{"file": "/etc/passwd"}], Signature(b"", None, None)),
+        lambda: worker.fence("c", Signature(b"", None, None)),
+    ):
+        with pytest.raises(HerderProblem) as refused:
+            ask()
+        assert refused.value.status == 500
+    assert "file" not in worker.task_configs_of("c")[0][1]

@@ -440,6 +440,10 @@ class Worker:
         self._on_loop(fence)
 
     def _check_signature(self, signature: Signature | None) -> None:
+        if signature is not None and not self._settings.group_id:
+            raise failed(
+                "Kafka Connect in standalone mode has no other workers, and takes no tasks from them"
+            )
         if signature is not None and self._membership.signs_requests:
             key = self._stores.configs().session_key
             check(key, self._settings.inter_worker_verification_algorithms, signature)
