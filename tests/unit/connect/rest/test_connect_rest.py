@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from threading import current_thread, main_thread
+from typing import Any
 
 import pytest
 from local_interface import Interface, interface
@@ -11,6 +13,7 @@ from memory_herder import SINK, SOURCE, MemoryHerder, Served, unhealthy
 
 from moldau.services.connect.herder.interface import OffsetRow
 from moldau.services.connect.runtime.interface import State, TaskId
+from moldau.services.connect.validation.infos import Infos
 from moldau.services.connect.validation.overrides import OverridePolicy
 from moldau.services.http.rights import Rights, parse_rights
 
@@ -394,3 +397,19 @@ def test_groups_of_topics_that_a_source_creates(served: Served) -> None:
     assert "no default value" in str(values["topic.creation.default.partitions"]["errors"])
     assert "no default value" in str(values["topic.creation.logs.include"]["errors"])
     assert "at least 1" in str(values["topic.creation.logs.partitions"]["errors"])
+
+
+def test_a_large_answer_is_made_beside_the_loop(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    threads: list[bool] = []
+    as_json = Infos.as_json
+
+    def noted(self: Infos) -> dict[str, Any]:
+        threads.append(current_thread() is main_thread())
+        return as_json(self)
+
+    monkeypatch.setattr(Infos, "as_json", noted)
+    aliases = ",".join(f"a{number}" for number in range(500))
+    given = {"connector.class": SINK, "name": "c", "topics": "t", "transforms": aliases}
+    answer = served.ask("PUT", "/connector-plugins/LittleSink/config/validate", given).json()
+    assert len(set(answer["groups"])) == len(answer["groups"]) > 500
+    assert threads == [False]

@@ -71,14 +71,11 @@ class Infos:
 
     def as_json(self) -> dict[str, Any]:
         """The answer's body."""
-        groups: list[str] = []
-        for value in self.values.values():
-            if value.group and value.group not in groups:
-                groups.append(value.group)
+        groups = dict.fromkeys(value.group for value in self.values.values() if value.group)
         return {
             "name": self.name,
             "error_count": self.error_count,
-            "groups": groups,
+            "groups": list(groups),
             "configs": [_config(value) for value in self.values.values()],
         }
 
