@@ -521,3 +521,27 @@ def test_a_table_that_is_changed_before_it_is_read(shop: str, sql: Sql, reader: 
     if gone:
         sql(shop, "DROP TABLE orders")
     assert [key for _, key, _ in one.until(2)] == [{"id": 1}, {"number": 2}]
+
+
+def test_rows_that_share_a_key_are_not_taken_for_one(
+    shop: str, sql: Sql, reader: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    """An incremental snapshot goes by key: of a table whose records have another one, none is made."""
+    sql(shop, "CREATE TABLE signals (id VARCHAR(64) PRIMARY KEY, type VARCHAR(32), data TEXT)")
+    sql(shop, "CREATE TABLE items (id INT PRIMARY KEY)")
+    sql(shop, "INSERT INTO orders SELECT n, 'same', n FROM generate_series(1, 5) n")
+    sql(shop, "INSERT INTO items SELECT n FROM generate_series(1, 5) n")
+    one = reader(
+        shop,
+        snapshot_mode="no_data",
+        signal_data_collection="public.signals",
+        table_exclude_list=["public.signals"],
+        message_key_columns=["public.orders:name"],
+        incremental_snapshot_chunk_size=2,
+    )
+    one.settled()
+    order = json.dumps({"data-collections": ["public.orders", "public.items"]})
+    sql(shop, f"INSERT INTO signals VALUES ('1', 'execute-snapshot', '{order}')")
+    assert short(one.until(5)) == [("r", None, n) for n in range(1, 6)]
+    assert {topic for topic, _, _ in one.records} == {"shop.public.items"}
+    assert "table public.orders has no primary key, or its records have another key" in caplog.text

@@ -119,9 +119,17 @@ class Incremental:
         for each in self.tables.chosen():
             if f"{each.schema}.{each.name}" == name:
                 followed = self.tables.of_catalog(each)
-                if followed.table.key_places:
+                primary = {column.name for column in self.catalog.columns(each.id) if column.key_place}
+                names = {
+                    followed.relation.columns[followed.places[at]].name for at in followed.table.key_places
+                }
+                if primary and names == primary:  # rows that share a key would be taken for one
                     return followed
-                _LOG.warning("table %s has no primary key: no incremental snapshot of it is made", name)
+                _LOG.warning(
+                    "table %s has no primary key, or its records have another key (message.key.columns): no "
+                    "incremental snapshot of it is made",
+                    name,
+                )
                 return None
         _LOG.warning("table %s is not captured: no incremental snapshot of it is made", name)
         return None
