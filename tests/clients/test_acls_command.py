@@ -90,7 +90,7 @@ def test_super_users_need_no_acl(commands: Commands) -> None:
 
 def test_the_doctor_tells_missing_rights_from_a_broken_cluster(commands: Commands) -> None:
     of_any = commands.doctor(user="alice")["coordinator"]
-    assert (of_any["grade"], "name one with --group" in of_any["message"]) == ("skipped", True)
+    assert (of_any["grade"], "name one with --group" in of_any["message"]) == ("skipped", True), of_any
     of_one = commands.doctor("--group", "theirs", user="alice")["coordinator"]
     assert (of_one["grade"], "may not describe the group theirs" in of_one["message"]) == ("failed", True)
     commands.moldau("add", "-p", "alice", "-o", "describe", "-g", "theirs")

@@ -145,10 +145,10 @@ def test_no_id_is_given_twice_and_nothing_acknowledged_is_lost(
 
     fresh = service(broker.address, topic, group, 30_000)
     try:
-        fresh.start()
+        fresh.instance.start()
         for line in acknowledged:
             assert fresh.version(str(line["subject"]), "1")["id"] == line["id"]
     finally:
-        fresh.close()
+        fresh.instance.close()
     everything = uncommitted_ids(broker.address, topic)
     assert {schema_id: found for schema_id, found in everything.items() if len(found) > 1} == {}

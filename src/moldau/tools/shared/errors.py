@@ -100,10 +100,12 @@ def exit_code(failure: BaseException) -> int:
 def error_name(failure: BaseException) -> str:
     """Kafka's or librdkafka's name for what a client raised; "" if it has none."""
     from moldau.client.admin.problem import KafkaProblem
-    from moldau.client.errors import ClusterTimeout
+    from moldau.client.errors import ClusterTimeout, RequestRefused
 
     if isinstance(failure, KafkaProblem):
         return failure.name
+    if isinstance(failure, RequestRefused):
+        return KafkaProblem(failure.error_code).name
     if isinstance(failure, ClusterTimeout):
         return KafkaProblem(failure.error_code).name if failure.error_code else "_TIMED_OUT"
     error: Any = failure.args[0] if failure.args else None

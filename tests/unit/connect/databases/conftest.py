@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 
+sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parents[3] / "kit"))
 
+from database_connections import connected
 from kit_mariadb import Mariadb, running_mariadb
 from kit_postgres import Postgres, running_postgres
 
@@ -79,24 +81,3 @@ def sql() -> Iterator[Callable[..., list[Any]]]:
     yield run
     for each in opened.values():
         each.close()
-
-
-def connected(url: str) -> Any:
-    """A connection of the driver itself, which commits by itself."""
-    from urllib.parse import parse_qsl, urlsplit
-
-    if url.startswith("jdbc:sqlite:"):
-        import sqlite3
-
-        return sqlite3.connect(url.removeprefix("jdbc:sqlite:"), isolation_level=None, timeout=30)
-    parts = urlsplit(url)
-    if parts.scheme.startswith("postgresql"):
-        import psycopg
-
-        host = dict(parse_qsl(parts.query))["host"]
-        return psycopg.connect(host=host, user="moldau", dbname=parts.path[1:], autocommit=True)
-    import pymysql
-
-    return pymysql.connect(
-        host=parts.hostname, port=parts.port, user="moldau", database=parts.path[1:], autocommit=True
-    )

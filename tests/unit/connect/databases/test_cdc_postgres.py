@@ -438,7 +438,7 @@ def test_types(postgres: str, sql: Sql, reader: Any) -> None:
 
 
 def test_a_crash_of_the_server_in_between(postgres_server: Any, shop: str, sql: Sql, reader: Any) -> None:
-    from conftest import connected
+    from database_connections import connected
 
     one = reader(shop)
     one.settled()

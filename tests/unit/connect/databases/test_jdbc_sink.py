@@ -368,7 +368,7 @@ def test_debeziums_types_become_columns_of_their_own(postgres: str, started: Any
     )
 )
 def test_copied_texts_arrive_as_they_are(postgres: str, sql: Sql, texts: list[str | None]) -> None:
-    from conftest import connected
+    from database_connections import connected
 
     with connected(postgres) as connection, connection.transaction(force_rollback=True):
         connection.execute("CREATE TEMPORARY TABLE t (number INT, text TEXT, many TEXT[]) ON COMMIT DROP")
@@ -413,7 +413,7 @@ def test_a_crash_of_the_database_in_between(
     postgres_server.start()
     write(sink, run_of([{"id": 2}, {"id": 3}], 1))
     assert sink.positions([ORIGIN]) == {ORIGIN: 3}
-    from conftest import connected
+    from database_connections import connected
 
     with connected(postgres) as asked:
         assert asked.execute("SELECT id FROM orders ORDER BY id").fetchall() == [(1,), (2,), (3,)]

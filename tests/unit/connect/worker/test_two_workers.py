@@ -18,7 +18,6 @@ from worker.fakes import eventually
 
 from moldau.testing import Broker
 
-pytestmark = pytest.mark.slow
 _STRINGS = "org.apache.kafka.connect.storage.StringConverter"
 _LINES = 2000
 
