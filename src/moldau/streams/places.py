@@ -150,13 +150,14 @@ def kafka_name(option: str) -> str:
 
 
 def active_session() -> SparkSession:
-    """The session of this thread; StreamsError without one."""
+    """The process's session; StreamsError without one."""
     from pyspark.sql import SparkSession
 
     from moldau.streams.errors import StreamsError
 
-    # The active session is the calling thread's; the program may have started Spark in another one.
-    session = SparkSession.getActiveSession() or SparkSession._instantiatedSession
+    # The active session is the calling thread's: it may have none, or the copy that some query's foreachBatch
+    # has made, which knows no format and no view that came later.
+    session = SparkSession._instantiatedSession or SparkSession.getActiveSession()
     if session is None:
         raise StreamsError(
             "there is no Spark session: topics are read inside a flow that runs, or after "

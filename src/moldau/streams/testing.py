@@ -96,6 +96,13 @@ class Harness:
         self.schemas = HarnessSchemas(self.app, self._folder / "registry")
         return self
 
+    @property
+    def session(self) -> SparkSession:
+        """The session in which the harness's topics can be read. (A thread's active one may be a query's
+        copy.)"""
+        assert self._spark is not None, "the harness has not been entered"
+        return self._spark
+
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
@@ -292,20 +299,13 @@ class HarnessPlace:
 
     def read_stream(self, topic: Topic, flow: Flow | None, *, headers: bool = False) -> DataFrame:
         """Read a topic as a stream."""
-        from moldau.streams.places import active_session
-
-        return (
-            active_session()
-            .readStream.format("moldau-harness")
-            .options(**self._options(topic, headers))
-            .load()
-        )
+        reader = self._harness.session.readStream.format("moldau-harness")
+        return reader.options(**self._options(topic, headers)).load()
 
     def read_batch(self, topic: Topic) -> DataFrame:
         """Read what a topic has now."""
-        from moldau.streams.places import active_session
-
-        return active_session().read.format("moldau-harness").options(**self._options(topic, False)).load()
+        reader = self._harness.session.read.format("moldau-harness")
+        return reader.options(**self._options(topic, False)).load()
 
     def read_table(self, topic: Topic) -> DataFrame:
         """The same: the folder is looked into whenever it is read."""

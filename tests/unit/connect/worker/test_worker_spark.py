@@ -29,6 +29,7 @@ def test_master_and_settings_are_the_workers(monkeypatch: pytest.MonkeyPatch) ->
     assert session is not None
     assert asked == []
     assert session() == "session"
+    assert session() == "session"
     assert asked == [("moldau-connect", "local[3]", {"spark.executor.memory": "2g"})]
 
 

@@ -21,6 +21,7 @@ def spark_of(texts: Mapping[str, str]) -> Callable[[], Any] | None:
     if importlib.util.find_spec("pyspark") is None:
         return None
     lock = threading.Lock()
+    made: list[Any] = []  # kept: the active session may be a query's copy later
     settings = {name.removeprefix(_CONF): text for name, text in texts.items() if name.startswith(_CONF)}
 
     def session() -> Any:
@@ -29,9 +30,12 @@ def spark_of(texts: Mapping[str, str]) -> Callable[[], Any] | None:
         from moldau.streams.session import spark_session
 
         with lock:  # several tasks may ask at once
+            if made:
+                return made[0]
             try:
-                return spark_session("moldau-connect", master=texts.get(_MASTER), settings=settings)
+                made.append(spark_session("moldau-connect", master=texts.get(_MASTER), settings=settings))
             except (StreamsError, JavaMissing) as problem:
                 raise ConnectError(f"Spark cannot start: {problem}") from problem
+            return made[0]
 
     return session
