@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
+from moldau.common.core.java_patterns import compile_java
+from moldau.common.core.patterns import PatternError
 from moldau.connect.connectors.jdbc.sink_settings import CONNECTION_SETTINGS
 from moldau.connect.settings import REQUIRED, Importance, Setting, SettingType
 
@@ -16,8 +17,8 @@ MODES = ("bulk", "incrementing", "timestamp", "timestamp+incrementing")
 def _pattern(value: Any) -> str | None:
     for each in value:
         try:
-            re.compile(each)
-        except re.error as error:
+            compile_java(each, linear=True)
+        except PatternError as error:
             return f"{each!r} is no regular expression: {error}"
     return None
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import fnmatch
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
+from moldau.common.core.java_patterns import compile_java
 from moldau.connect.connectors.jdbc.database import Database, TableName
 from moldau.connect.connectors.jdbc.source_types import SourceColumn, column_of_type
 from moldau.connect.errors import ConnectError
@@ -105,7 +105,7 @@ class Catalog:
         names = {".".join(parts[first:]) for first in range(len(parts))}
 
         def matches(name: str) -> bool:
-            return any(re.fullmatch(each, found.full) for each in settings[name])
+            return any(compile_java(each, linear=True).fullmatch(found.full) for each in settings[name])
 
         if settings["table.whitelist"] and not names & set(settings["table.whitelist"]):
             return False
