@@ -111,6 +111,13 @@ def test_a_cursor_may_be_an_address(served: Interface) -> None:
     assert served.asked[-1].path == "/more?x=1"
 
 
+def test_a_page_elsewhere_is_not_asked_for(served: Interface) -> None:
+    served.answer = lambda asked: page(ITEMS[:5], next="https://elsewhere.example/steal")
+    settings = {**DATA, "http.offset.mode": "CURSOR_PAGINATION", "http.next.page.json.pointer": "/next"}
+    with pytest.raises(ConnectError, match=r"names a page at https://elsewhere\.example"):
+        read(started(served, **settings), 10)
+
+
 def test_entities_are_read_by_their_names(served: Interface) -> None:
     served.answer = lambda asked: page([asked.path])
     source = started(

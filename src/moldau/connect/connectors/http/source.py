@@ -15,6 +15,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
+from urllib.parse import urlsplit
 
 import orjson
 import pyarrow as pa
@@ -220,6 +221,11 @@ class HttpSource(Source):
 
         url = filled(self.config["url"])
         if self._mode == CURSOR and offset.startswith(("http://", "https://")):
+            if _origin(offset) != _origin(url):
+                raise ConnectError(
+                    f"http.next.page.json.pointer: the answer names a page at {_origin(offset)}, which is "
+                    f"not where url is ({_origin(url)}): the login is not sent there"
+                )
             url = offset  # the answer named an address
         parts = filled(self.config["http.request.parameters"]).split("&")
         pairs = (part.partition("=") for part in parts if part)
@@ -282,3 +288,9 @@ class HttpSource(Source):
             keys = [self._text("key.json.pointer", row) or None for row in rows]
         topic = self.config["topic.name.pattern"].replace("${entityName}", entity)
         return Batch(topic, Column(None, keys), Column(None, rows), pa.nulls(len(rows), pa.int64()))
+
+
+def _origin(url: str) -> str:
+    """Scheme, host and port, without a user."""
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}".lower()
