@@ -17,7 +17,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "unit" / "coordinator"))
 
 from consumer_world import GROUP, World, assignment, check_ownership, state_of
 
-from moldau.broker.coordinator.group.consumer_group import ConsumerGroup
+from moldau.broker.coordinator.group.consumer.group import ConsumerGroup
 from moldau.common.protocol.errors import ErrorCode
 
 SLOTS = 4

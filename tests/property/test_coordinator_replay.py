@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 sys.path.insert(0, str(Path(__file__).parents[1] / "unit" / "coordinator"))
 from group_world import GROUP, Call, World
 
-from moldau.broker.coordinator.group.classic import ClassicGroup
-from moldau.broker.coordinator.group.classic_record import value_of
-from moldau.broker.coordinator.group.classic_state import ClassicState
+from moldau.broker.coordinator.group.classic.group import ClassicGroup
+from moldau.broker.coordinator.group.classic.record import value_of
+from moldau.broker.coordinator.group.classic.states import ClassicState
 from moldau.broker.coordinator.group.shard import GroupShard
 from moldau.broker.coordinator.last_values import LastValues
 from moldau.common.protocol.errors import ErrorCode

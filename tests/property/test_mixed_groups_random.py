@@ -21,11 +21,11 @@ from consumer_world import check_ownership, state_of
 from mixed_schedule import PARTITIONS, TOPIC, Actor, ConsumerActor, Schedule
 from mixed_script import MemoryPort, Script
 
-from moldau.broker.coordinator.group.classic import ClassicGroup
-from moldau.broker.coordinator.group.classic_record import value_of
-from moldau.broker.coordinator.group.classic_state import ClassicState
-from moldau.broker.coordinator.group.consumer_group import ConsumerGroup
-from moldau.broker.coordinator.group.consumer_member import STATIC_LEAVE_EPOCH
+from moldau.broker.coordinator.group.classic.group import ClassicGroup
+from moldau.broker.coordinator.group.classic.record import value_of
+from moldau.broker.coordinator.group.classic.states import ClassicState
+from moldau.broker.coordinator.group.consumer.group import ConsumerGroup
+from moldau.broker.coordinator.group.consumer.member import STATIC_LEAVE_EPOCH
 from moldau.broker.coordinator.group.shard import GroupShard
 from moldau.common.protocol.errors import ErrorCode
 

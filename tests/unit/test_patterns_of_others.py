@@ -14,7 +14,7 @@ _CALLS = {
 
 ALLOWED = {
     (
-        "moldau/broker/coordinator/group/regex.py",
+        "moldau/broker/coordinator/group/consumer/regex.py",
         "pattern",
     ): "where RE2 has no wheel: nested repeats are refused",
     ("moldau/common/core/java_patterns.py", "whole"): "of who typed the command; RE2 runs what it can",

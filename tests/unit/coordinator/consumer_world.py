@@ -8,8 +8,8 @@ import random
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from moldau.broker.coordinator.group.consumer_group import ConsumerGroup
-from moldau.broker.coordinator.group.consumer_service import ConsumerGroups
+from moldau.broker.coordinator.group.consumer.group import ConsumerGroup
+from moldau.broker.coordinator.group.consumer.service import ConsumerGroups
 from moldau.broker.coordinator.group.removals import Removals
 from moldau.broker.coordinator.group.shard import GroupShard
 from moldau.broker.coordinator.records import encode

@@ -13,7 +13,7 @@ import group_world
 import transaction_world
 
 from moldau.broker.coordinator.group.assignors import ASSIGNORS, GroupSpec, MemberSpec
-from moldau.broker.coordinator.group.consumer_group import ConsumerGroup
+from moldau.broker.coordinator.group.consumer.group import ConsumerGroup
 from moldau.common.protocol.errors import ErrorCode
 
 TOPICS = {f"topic-{number}-{'x' * number}": number % 5 + 1 for number in range(12)}

@@ -23,7 +23,7 @@ from typing import Any, Protocol
 
 from group_world import World
 
-from moldau.broker.coordinator.group.embedded_protocol import read_assignment, write_assignment
+from moldau.broker.coordinator.group.migration.embedded_protocol import read_assignment, write_assignment
 from moldau.broker.metadata.changes import TopicCreated
 from moldau.broker.metadata.image import Image, PartitionState
 from moldau.common.protocol.declare import Message

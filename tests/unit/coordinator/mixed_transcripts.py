@@ -7,20 +7,20 @@ stands behind a bar:
     4 leads A                the record of a downgrade names the next generation, so that a crash cannot hide
       kafka: 3 leads A       the rebalance that is due (downgrade.py); the one after it is one higher
     REBALANCE_IN_PROGRESS    to a SyncGroup that names the protocol which the classic group had agreed on: its
-      kafka: INCONSISTENT_   sender is to join again, not to fail (consumer_classic.py)
+      kafka: INCONSISTENT_   sender is to join again, not to fail (migration/classic_members.py)
     UNKNOWN_MEMBER_ID        to a member that was removed before the group became classic: it may join again,
-      kafka: GROUP_ID_NOT_   where Kafka's answer ends it (consumer_service.py)
+      kafka: GROUP_ID_NOT_   where Kafka's answer ends it (consumer/service.py)
     3 -                      what A still consumes, though the rebalance has taken its assignment back, is its
-      kafka: 3 a012          own (upgrade.py)
-    UNKNOWN_MEMBER_ID        to a removed member that brings along what others have (consumer_classic.py)
+      kafka: 3 a012          own (migration/upgrade.py)
+    UNKNOWN_MEMBER_ID        to a removed member with what others have (migration/classic_members.py)
       kafka: 5
-    PreparingRebalance       another member has not got what it waits for (consumer_classic.py)
+    PreparingRebalance       another member has not got what it waits for (migration/classic_members.py)
       kafka: Stable
     REBALANCE_IN_PROGRESS    a target is due and only classic members are left, whom Kafka does not tell
-      kafka: ok              (consumer_classic.py)
+      kafka: ok              (migration/classic_members.py)
     3 -                      A has not given up what it is to give up, so nobody else gets it (downgrade.py)
       kafka: 3 a6789ab
-    2 leads B,C              somebody has to watch the topics (consumer_classic.py)
+    2 leads B,C              somebody has to watch the topics (migration/classic_members.py)
       kafka: 2
     kafka: UNKNOWN_SERVER_   to a subscription that it cannot read, and to who joins a classic group before
                              its first generation

@@ -4,7 +4,7 @@ change only when its result is applied."""
 from collections.abc import Callable
 from typing import Any
 
-from moldau.broker.coordinator.group.classic import ClassicGroup
+from moldau.broker.coordinator.group.classic.group import ClassicGroup
 from moldau.broker.coordinator.group.shard import GroupShard
 from moldau.broker.coordinator.result import Result
 from moldau.broker.coordinator.runtime import CoordinatorRuntime

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from group_world import GROUP, World
 
-from moldau.broker.coordinator.group.classic_draft import Draft
-from moldau.broker.coordinator.group.classic_membership import Membership
-from moldau.broker.coordinator.group.classic_state import FOLLOWERS, TRANSITIONS, ClassicState
+from moldau.broker.coordinator.group.classic.draft import Draft
+from moldau.broker.coordinator.group.classic.membership import Membership
+from moldau.broker.coordinator.group.classic.states import FOLLOWERS, TRANSITIONS, ClassicState
 from moldau.broker.coordinator.group.shard import GroupShard
 from moldau.broker.coordinator.result import Result
 from moldau.common.protocol.errors import ErrorCode

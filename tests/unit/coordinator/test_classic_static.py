@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 from group_world import GROUP, World
 
-from moldau.broker.coordinator.group.classic_record import value_of
+from moldau.broker.coordinator.group.classic.record import value_of
 from moldau.common.protocol.errors import ErrorCode
 
 

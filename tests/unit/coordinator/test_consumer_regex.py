@@ -5,8 +5,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from moldau.broker.coordinator.group import regex
-from moldau.broker.coordinator.group.regex import InvalidPattern, TopicMatcher, compile_pattern
+from moldau.broker.coordinator.group.consumer import regex
+from moldau.broker.coordinator.group.consumer.regex import InvalidPattern, TopicMatcher, compile_pattern
 from moldau.common.core import patterns
 
 

@@ -2,7 +2,7 @@
 
 from consumer_world import World, assignment, image_of, topic_id
 
-from moldau.broker.coordinator.group.consumer_topics import changed_topics, metadata_hash
+from moldau.broker.coordinator.group.topics import changed_topics, metadata_hash
 
 READS = {"rebalance_timeout_ms": 30_000}
 

@@ -5,7 +5,8 @@ import struct
 import pytest
 from consumer_world import image_of, topic_id
 
-from moldau.broker.coordinator.group.embedded_protocol import (
+from moldau.broker.coordinator.group.classic.subscription import subscribed_topics
+from moldau.broker.coordinator.group.migration.embedded_protocol import (
     TOPICS_MAX,
     Malformed,
     Subscription,
@@ -15,7 +16,6 @@ from moldau.broker.coordinator.group.embedded_protocol import (
     with_topic_ids,
     write_assignment,
 )
-from moldau.broker.coordinator.group.subscription import subscribed_topics
 from moldau.common.protocol.messages.consumer_protocol_assignment import ConsumerProtocolAssignment
 from moldau.common.protocol.messages.consumer_protocol_assignment import TopicPartition as AssignedRow
 from moldau.common.protocol.messages.consumer_protocol_subscription import (

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 from mixed_script import MemoryPort, Script
 
-from moldau.broker.coordinator.group.consumer_group import ConsumerGroup
+from moldau.broker.coordinator.group.consumer.group import ConsumerGroup
 from moldau.broker.coordinator.group.group import GroupKind
 from moldau.broker.coordinator.records import decode
 from moldau.common.protocol.errors import ErrorCode
@@ -536,7 +536,7 @@ def test_subscriptions_that_no_batch_holds_are_not_even_read(
     form(script)
     script.run("B join by=range+sticky")  # three subscriptions of 23 bytes
     read: list[bytes] = []
-    monkeypatch.setattr("moldau.broker.coordinator.group.upgrade.read_subscription", read.append)
+    monkeypatch.setattr("moldau.broker.coordinator.group.migration.upgrade.read_subscription", read.append)
     assert script.run("m 0") == "GROUP_ID_NOT_FOUND"
     assert not read
     assert "are more than a batch of records takes" in caplog.text

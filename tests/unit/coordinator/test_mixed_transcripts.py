@@ -5,7 +5,7 @@ from consumer_world import check_ownership
 from mixed_script import MemoryPort, Script
 from mixed_transcripts import TRANSCRIPTS, Transcript
 
-from moldau.broker.coordinator.group.consumer_group import ConsumerGroup
+from moldau.broker.coordinator.group.consumer.group import ConsumerGroup
 
 
 @pytest.mark.parametrize("transcript", TRANSCRIPTS, ids=[row.name for row in TRANSCRIPTS])

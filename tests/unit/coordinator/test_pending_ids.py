@@ -2,7 +2,7 @@
 
 import random
 
-from moldau.broker.coordinator.group.pending_ids import PendingIds
+from moldau.broker.coordinator.group.classic.pending_ids import PendingIds
 
 
 def test_any_row_of_changes_gives_what_a_plain_set_gives() -> None:

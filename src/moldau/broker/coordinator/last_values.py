@@ -13,7 +13,7 @@ comes. Superseded ones are kept until then, because the transaction is still ope
 removes the records of open transactions too, as in Kafka.
 
 Not here: reading the log (loading.py), what keys and values mean (the machine), the same rule on live state
-(group/pending_offsets.py).
+(group/offsets/pending.py).
 """
 
 from collections.abc import Iterable, Iterator

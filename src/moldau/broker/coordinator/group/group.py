@@ -2,7 +2,7 @@
 
 A classic group lets its members agree on an assignment (the leader computes it); a consumer group (KIP-848)
 is assigned by the broker. Both share the shard and its name space. One that is empty may become the
-other at once; one in use becomes the other with its members (upgrade.py, downgrade.py).
+other at once; one in use becomes the other with its members (migration/upgrade.py, migration/downgrade.py).
 """
 
 from collections.abc import Callable

@@ -5,7 +5,7 @@ That is where the reason of a rebalance is found. A network that fails removes t
 in each interval the first ones get a line of their own, the rest are counted by group, and a line at the
 interval's end has the counts.
 
-Not here: members that leave, and who decides that one is removed (classic_rebalance.py, consumer_service.py).
+Not here: members that leave, and who decides that one is removed (classic/rebalance.py, consumer/service.py).
 """
 
 import logging

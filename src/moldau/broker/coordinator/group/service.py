@@ -14,13 +14,13 @@ from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 from moldau.broker.coordinator.coordinator import partition_of
-from moldau.broker.coordinator.group.commit_refusal import refuse_transactional_commit
-from moldau.broker.coordinator.group.consumer_service import ConsumerGroups
+from moldau.broker.coordinator.group.consumer.service import ConsumerGroups
 from moldau.broker.coordinator.group.group import Client, Group
-from moldau.broker.coordinator.group.offsets import refuse_commit
+from moldau.broker.coordinator.group.offsets.commit_refusal import refuse_transactional_commit
+from moldau.broker.coordinator.group.offsets.committed import refuse_commit
+from moldau.broker.coordinator.group.offsets.transactional import CommitGuard
 from moldau.broker.coordinator.group.removals import Removals
 from moldau.broker.coordinator.group.shard import GroupShard
-from moldau.broker.coordinator.group.transactional_offsets import CommitGuard
 from moldau.broker.coordinator.machine import CoordinatorLog
 from moldau.broker.coordinator.markers import Marker
 from moldau.broker.coordinator.result import Parked, Result

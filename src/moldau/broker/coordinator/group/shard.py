@@ -10,12 +10,12 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from moldau.broker.coordinator.deadlines import Deadlines
-from moldau.broker.coordinator.group.classic_requests import ClassicGroups
-from moldau.broker.coordinator.group.consumer_classic import ClassicMembers
+from moldau.broker.coordinator.group.classic.requests import ClassicGroups
 from moldau.broker.coordinator.group.group import Client, Group
-from moldau.broker.coordinator.group.offsets import Offsets
+from moldau.broker.coordinator.group.migration.classic_members import ClassicMembers
+from moldau.broker.coordinator.group.offsets.committed import Offsets
+from moldau.broker.coordinator.group.offsets.transactional import TransactionalOffsets
 from moldau.broker.coordinator.group.removals import Removals
-from moldau.broker.coordinator.group.transactional_offsets import TransactionalOffsets
 from moldau.broker.coordinator.journal import Journal
 from moldau.broker.coordinator.records import GroupRecord, decode, encode
 from moldau.broker.coordinator.result import ParkedAnswer, Producer, Result
@@ -31,7 +31,7 @@ Replay = Callable[[Any, Any], None]
 
 
 class ConsumerProtocolGroups(Protocol):
-    """The KIP-848 groups of a shard (group/consumer_service.py)."""
+    """The KIP-848 groups of a shard (group/consumer/service.py)."""
 
     classic_members: ClassicMembers
 

@@ -7,7 +7,7 @@ state that does not exist is named in the answer and matches nothing; so does on
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
-from moldau.broker.coordinator.group.regex import compile_pattern
+from moldau.broker.coordinator.group.consumer.regex import compile_pattern
 from moldau.broker.coordinator.markers import TopicPartition
 from moldau.broker.coordinator.transaction.metadata import Transaction
 from moldau.broker.coordinator.transaction.records import by_topic

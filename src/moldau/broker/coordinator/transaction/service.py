@@ -13,7 +13,7 @@ from functools import partial
 from typing import TypeVar
 
 from moldau.broker.coordinator.coordinator import partition_of
-from moldau.broker.coordinator.group.regex import InvalidPattern
+from moldau.broker.coordinator.group.consumer.regex import InvalidPattern
 from moldau.broker.coordinator.machine import CoordinatorLog
 from moldau.broker.coordinator.markers import MarkerWriter, TopicPartition
 from moldau.broker.coordinator.result import Result

@@ -1,7 +1,7 @@
 """ConsumerGroupDescribe, versions 0-1: consumer groups (KIP-848) with their members and assignments.
 
     v0  include_authorized_operations: what the client may do to the group
-    v1  member_type: whether a member speaks the classic protocol (coordinator/group/upgrade.py)
+    v1  member_type: whether a member speaks the classic protocol (coordinator/group/migration/upgrade.py)
 The client must have Describe on each group, and on all topics that are assigned in it: else it gets an error
 instead of the members. Not here: classic groups (describe_groups.py).
 """

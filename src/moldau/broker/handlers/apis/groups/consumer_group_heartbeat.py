@@ -3,8 +3,8 @@ acknowledges its assignment, or leaves.
 
     v1  regular-expression subscriptions; the client chooses its member id
 The client must have Read on the group, and Describe on each topic that it names. A pattern matches only
-topics that it may describe (coordinator/group/consumer_heartbeat.py). Not here: the protocol itself
-(coordinator/group/consumer_service.py).
+topics that it may describe (coordinator/group/consumer/heartbeat.py). Not here: the protocol itself
+(coordinator/group/consumer/service.py).
 """
 
 from moldau.broker.handlers.parts.broker import Broker, RequestContext

@@ -1,7 +1,7 @@
 """Heartbeat, versions 0-4: a member is alive; the response may tell it to join again.
 
     v3  static members
-The client must have Read on the group. Not here: session expiry (coordinator/group/classic_rebalance.py).
+The client must have Read on the group. Not here: session expiry (coordinator/group/classic/rebalance.py).
 """
 
 from moldau.broker.handlers.parts.broker import Broker, RequestContext

@@ -4,7 +4,7 @@ members have joined.
     v1  rebalance_timeout_ms                v7  protocol_type in the answer
     v4  a first join gets a member id       v8  reason
     v5  static members                      v9  skip_assignment in the answer
-The client must have Read on the group. Not here: rebalances (coordinator/group/classic_rebalance.py).
+The client must have Read on the group. Not here: rebalances (coordinator/group/classic/rebalance.py).
 """
 
 from moldau.broker.handlers.parts.broker import Broker, RequestContext

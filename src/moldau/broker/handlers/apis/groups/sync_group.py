@@ -2,7 +2,7 @@
 
     v3  static members
     v5  protocol type and name, checked in the request, returned in the response
-The client must have Read on the group. Not here: rebalances (coordinator/group/classic_rebalance.py).
+The client must have Read on the group. Not here: rebalances (coordinator/group/classic/rebalance.py).
 """
 
 from moldau.broker.handlers.parts.broker import Broker, RequestContext

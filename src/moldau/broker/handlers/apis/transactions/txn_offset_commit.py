@@ -8,7 +8,7 @@ comes meanwhile may be this transaction's, or a former one's that is delivered a
 asked again.
 
 The client must have Write on the transactional id, Read on the group and on each topic; rows of other topics
-are refused. Not here: pending offsets (coordinator/group/transactional_offsets.py).
+are refused. Not here: pending offsets (coordinator/group/offsets/transactional.py).
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from collections.abc import Generator
 from typing import Any
 
 from moldau.broker.coordinator.append_errors import CLIENT_ERRORS
-from moldau.broker.coordinator.group.commit_refusal import refuse_transactional_commit
+from moldau.broker.coordinator.group.offsets.commit_refusal import refuse_transactional_commit
 from moldau.broker.handlers.apis.groups.offset_commit import batch_bytes_max, partition_counts, weigh
 from moldau.broker.handlers.apis.transactions.transaction_verifier import Question, ask
 from moldau.broker.handlers.parts.broker import Broker, RequestContext

@@ -1,0 +1,1 @@
+"""Classic groups, the protocol before KIP-848: the members' leader computes the assignment."""
