@@ -23,7 +23,7 @@ TOPIC = "many"
 
 def measure(kind: str) -> Values:
     """Megabytes a broker (the mean of three), CPU milliseconds a second, seconds to make partitions."""
-    with running(kind) as cluster:
+    with running(kind, many_files=True) as cluster:
         time.sleep(SETTLE_S)
         before = brokers_cpu_s(cluster)
         time.sleep(IDLE_S)
