@@ -101,13 +101,19 @@ def ask_controller(
     cluster: Cluster, request: Message, codes: Codes, wanted: str | None = None, **more: Any
 ) -> Any:
     """The response of the broker that takes changes; asked again while it is no longer that."""
+    wanted = wanted or f"ask the controller for {_api(request)}"
+    return with_controller(cluster, lambda connection: connection.ask(request, **more), codes, wanted)
+
+
+def with_controller(cluster: Cluster, ask: Callable[[Connection], Any], codes: Codes, wanted: str) -> Any:
+    """As `ask_controller`, for a request that depends on the versions that the controller speaks."""
 
     def attempt() -> Any:
         controller = metadata(cluster, []).controller_id
         connection = cluster.broker(controller) if controller >= 0 else cluster.any_broker()
-        return _unless_again(connection.ask(request, **more), codes)
+        return _unless_again(ask(connection), codes)
 
-    return cluster.persist(wanted or f"ask the controller for {_api(request)}", attempt)
+    return cluster.persist(wanted, attempt)
 
 
 def ask_coordinator(

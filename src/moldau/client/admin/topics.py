@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from moldau.client.admin.configs import Config, config_of
 from moldau.client.admin.problem import KafkaProblem, check
-from moldau.client.admin.routing import ask_any, ask_controller, metadata
+from moldau.client.admin.routing import ask_any, ask_controller, metadata, with_controller
 from moldau.client.cluster import Cluster
+from moldau.client.connection import Connection
+from moldau.common.protocol.declare import Message
 from moldau.common.protocol.errors import ErrorCode
-from moldau.common.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
+from moldau.common.protocol.messages.create_partitions import (
+    CreatePartitionsAssignment,
+    CreatePartitionsRequest,
+    CreatePartitionsTopic,
+)
 from moldau.common.protocol.messages.create_topics import (
     CreatableReplicaAssignment,
     CreatableTopic,
@@ -24,7 +30,12 @@ from moldau.common.protocol.messages.unregister_broker import UnregisterBrokerRe
 BROKER_DEFAULT = -1
 NO_LEADER = -1
 _NOT_KNOWN = -(2**31)
-_TIMEOUT_MS = 30_000
+TIMEOUT_SECONDS = 30.0
+ANSWER_SECONDS = 2.0
+"""How much longer than a broker may work on a change its answer is waited for: it says why it is late."""
+_AT_ONCE = 500
+_DELETED_BY_STATE = 6
+"""The version of DeleteTopics from which on a row may have a name or an id."""
 
 
 class Broker(NamedTuple):
@@ -159,12 +170,51 @@ def _topic(each: Any) -> Topic:
     )
 
 
+class NewTopic(NamedTuple):
+    """A topic to create: counts or, by partition, the ids of its replicas; -1 is the broker's default."""
+
+    name: str
+    partitions: int = BROKER_DEFAULT
+    replication_factor: int = BROKER_DEFAULT
+    assignments: Mapping[int, Sequence[int]] | None = None
+    configs: Mapping[str, str | None] | None = None
+
+
 class CreatedTopic(NamedTuple):
     """A topic that was (or would be) created; counts of -1 and no settings if the broker does not tell."""
 
     partitions: int
     replication_factor: int
     configs: tuple[Config, ...] = ()
+
+
+Refused = dict[str, KafkaProblem]
+"""Why something was not done, by the topic's name; empty if all was done."""
+
+
+def create_topics(
+    cluster: Cluster,
+    topics: Sequence[NewTopic],
+    *,
+    validate_only: bool = False,
+    timeout_seconds: float = TIMEOUT_SECONDS,
+) -> tuple[dict[str, CreatedTopic], Refused]:
+    """Create topics, or only check that they could be. A broker may work on it for `timeout_seconds`."""
+    created: dict[str, CreatedTopic] = {}
+    rows = [_creatable(each) for each in topics]
+    refused = _change(
+        cluster,
+        CreateTopicsRequest,
+        rows,
+        lambda part, _: CreateTopicsRequest(
+            topics=part, timeout_ms=int(timeout_seconds * 1000), validate_only=validate_only
+        ),
+        lambda answer: answer.topics,
+        "create",
+        timeout_seconds,
+        lambda result: created.update({result.name: _created(result)}),
+    )
+    return created, refused
 
 
 def create_topic(
@@ -177,55 +227,135 @@ def create_topic(
     configs: Mapping[str, str | None] | None = None,
     validate_only: bool = False,
 ) -> CreatedTopic:
-    """Create a topic, or only check that it could be."""
-    topic = CreatableTopic(
-        name=name,
-        num_partitions=BROKER_DEFAULT if assignments else partitions,
-        replication_factor=BROKER_DEFAULT if assignments else replication_factor,
+    """Create a topic, or only check that it could be. KafkaProblem."""
+    topic = NewTopic(name, partitions, replication_factor, assignments, configs)
+    created, refused = create_topics(cluster, [topic], validate_only=validate_only)
+    raise_first(refused)
+    return created[name]
+
+
+def enlarge_topics(
+    cluster: Cluster,
+    counts: Mapping[str, int],
+    *,
+    assignments: Mapping[str, Sequence[Sequence[int]]] | None = None,
+    validate_only: bool = False,
+    timeout_seconds: float = TIMEOUT_SECONDS,
+) -> Refused:
+    """Add partitions until each topic has its count. `assignments`: the replicas of those that are added."""
+    rows = []
+    for name, count in counts.items():
+        added = (assignments or {}).get(name)
+        replicas = None if added is None else [CreatePartitionsAssignment(broker_ids=list(e)) for e in added]
+        rows.append(CreatePartitionsTopic(name=name, count=count, assignments=replicas))
+    return _change(
+        cluster,
+        CreatePartitionsRequest,
+        rows,
+        lambda part, _: CreatePartitionsRequest(
+            topics=part, timeout_ms=int(timeout_seconds * 1000), validate_only=validate_only
+        ),
+        lambda answer: answer.results,
+        "add partitions to",
+        timeout_seconds,
+    )
+
+
+def add_partitions(cluster: Cluster, name: str, count: int) -> None:
+    """Enlarge a topic to `count` partitions. KafkaProblem."""
+    raise_first(enlarge_topics(cluster, {name: count}))
+
+
+def delete_topics(
+    cluster: Cluster, names: Sequence[str], *, timeout_seconds: float = TIMEOUT_SECONDS
+) -> Refused:
+    """Delete topics with their records."""
+
+    def request(part: Sequence[DeleteTopicState], version: int) -> DeleteTopicsRequest:
+        request = DeleteTopicsRequest(timeout_ms=int(timeout_seconds * 1000))
+        if version >= _DELETED_BY_STATE:
+            request.topics = list(part)
+        else:
+            request.topic_names = [each.name or "" for each in part]
+        return request
+
+    rows = [DeleteTopicState(name=name) for name in names]
+    return _change(
+        cluster,
+        DeleteTopicsRequest,
+        rows,
+        request,
+        lambda answer: answer.responses,
+        "delete",
+        timeout_seconds,
+    )
+
+
+def delete_topic(cluster: Cluster, name: str) -> None:
+    """Delete a topic. KafkaProblem."""
+    raise_first(delete_topics(cluster, [name]))
+
+
+def raise_first(refused: Refused) -> None:
+    """Return if nothing was refused, else raise the first."""
+    for problem in refused.values():
+        raise problem
+
+
+def _change(
+    cluster: Cluster,
+    api: type[Message],
+    rows: Sequence[Any],
+    request_of: Callable[[Any, int], Message],
+    results_of: Callable[[Any], Iterable[Any]],
+    verb: str,
+    timeout_seconds: float,
+    done: Callable[[Any], None] = lambda result: None,
+) -> Refused:
+    """Have the controller change topics, a slice of them in a request; why it refused some. One that cannot
+    do it in time says why by itself.
+    """
+    refused: Refused = {}
+    for start in range(0, len(rows), _AT_ONCE):
+        part = rows[start : start + _AT_ONCE]
+        wanted = f"{verb} topic {part[0].name}{f' and {len(part) - 1} more' if len(part) > 1 else ''}"
+
+        def ask(connection: Connection, part: Sequence[Any] = part) -> Any:
+            request = request_of(part, connection.version_of(api))
+            return connection.ask(request, timeout_seconds=timeout_seconds + ANSWER_SECONDS)
+
+        answer = with_controller(cluster, ask, lambda got: [e.error_code for e in results_of(got)], wanted)
+        left = {each.name for each in part}
+        for result in results_of(answer):
+            left.discard(result.name)
+            if result.error_code:
+                refused[result.name] = KafkaProblem(result.error_code, getattr(result, "error_message", None))
+            else:
+                done(result)
+        for name in sorted(left):
+            refused[name] = KafkaProblem(
+                ErrorCode.UNKNOWN_SERVER_ERROR, f"The broker's answer does not name {name}."
+            )
+    return refused
+
+
+def _creatable(topic: NewTopic) -> CreatableTopic:
+    given = topic.assignments or {}
+    return CreatableTopic(
+        name=topic.name,
+        num_partitions=BROKER_DEFAULT if given else topic.partitions,
+        replication_factor=BROKER_DEFAULT if given else topic.replication_factor,
         assignments=[
             CreatableReplicaAssignment(partition_index=index, broker_ids=list(brokers))
-            for index, brokers in (assignments or {}).items()
+            for index, brokers in given.items()
         ],
-        configs=[CreatableTopicConfig(name=each, value=value) for each, value in (configs or {}).items()],
+        configs=[CreatableTopicConfig(name=key, value=value) for key, value in (topic.configs or {}).items()],
     )
-    request = CreateTopicsRequest(topics=[topic], timeout_ms=_TIMEOUT_MS, validate_only=validate_only)
-    answer = ask_controller(cluster, request, lambda got: _codes(got.topics), f"create topic {name}")
-    result = _only(answer.topics, name)
-    check(result.error_code, result.error_message)
+
+
+def _created(result: Any) -> CreatedTopic:
     return CreatedTopic(
         result.num_partitions,
         result.replication_factor,
         tuple(sorted(config_of(each) for each in result.configs or ())),
     )
-
-
-def add_partitions(cluster: Cluster, name: str, count: int) -> None:
-    """Enlarge a topic to `count` partitions."""
-    request = CreatePartitionsRequest(
-        topics=[CreatePartitionsTopic(name=name, count=count, assignments=None)], timeout_ms=_TIMEOUT_MS
-    )
-    wanted = f"add partitions to {name}"
-    answer = ask_controller(cluster, request, lambda got: _codes(got.results), wanted)
-    result = _only(answer.results, name)
-    check(result.error_code, result.error_message)
-
-
-def delete_topic(cluster: Cluster, name: str) -> None:
-    """Delete a topic."""
-    request = DeleteTopicsRequest(
-        topics=[DeleteTopicState(name=name)], topic_names=[name], timeout_ms=_TIMEOUT_MS
-    )
-    answer = ask_controller(cluster, request, lambda got: _codes(got.responses), f"delete topic {name}")
-    result = _only(answer.responses, name)
-    check(result.error_code, result.error_message)
-
-
-def _codes(results: Sequence[Any]) -> list[int]:
-    return [each.error_code for each in results]
-
-
-def _only(results: Sequence[Any], name: str) -> Any:
-    for each in results:
-        if each.name == name:
-            return each
-    raise KafkaProblem(ErrorCode.UNKNOWN_SERVER_ERROR, f"The broker's answer does not name {name}.")

@@ -6,7 +6,7 @@ Nothing here fails because something is missing; what is missing is the news.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,7 +19,7 @@ from moldau.tools.cluster.servers import BrokerServer, EnsembleServer
 from moldau.tools.commands.status.health_page import HealthRefused, ask_health
 
 if TYPE_CHECKING:
-    from confluent_kafka.admin import AdminClient
+    from moldau.client.admin.layout import Layout
 
 METADATA_TIMEOUT_SECONDS = 3.0
 OK, DEGRADED, FAILING = "ok", "degraded", "failing"
@@ -103,7 +103,7 @@ class Picture:
 _GOOD = (OK, "standalone", "leader", "follower")
 
 
-def look(root: Path, plan: Plan, admin: Callable[[str], AdminClient] | None = None) -> Picture:
+def look(root: Path, plan: Plan) -> Picture:
     """Look at every server of the plan, at all brokers' health pages at once."""
     zookeepers = [(number, EnsembleServer(root, plan, number)) for number in plan.zookeeper_ids]
     brokers = [BrokerServer(root, plan, node_id) for node_id in plan.broker_ids]
@@ -126,7 +126,7 @@ def look(root: Path, plan: Plan, admin: Callable[[str], AdminClient] | None = No
         picture.servers.append(seen)
     if any(each.kind == "broker" and each.state == RUNNING for each in picture.servers):
         more = secured.admin_settings(root) if plan.secure else {}
-        _ask_partitions(picture, plan, admin or (lambda bootstrap: _admin_client(bootstrap, more)))
+        _ask_partitions(picture, lambda bootstrap: _layout(bootstrap, more))
     return picture
 
 
@@ -145,40 +145,33 @@ def _process(folder: Path) -> tuple[int | None, str]:
     return (None if state == GONE else process.pid), state
 
 
-def _ask_partitions(picture: Picture, plan: Plan, admin: Callable[[str], AdminClient]) -> None:
-    from confluent_kafka import KafkaException
+def _ask_partitions(picture: Picture, read: Callable[[str], Layout]) -> None:
+    from moldau.client.errors import ClientError
 
     running = [s.address for s in picture.servers if s.kind == "broker" and s.state == RUNNING]
     try:
-        metadata = admin(",".join(running)).list_topics(timeout=METADATA_TIMEOUT_SECONDS)
-    except KafkaException:
+        layout = read(",".join(running))
+    except ClientError:
         return
-    picture.registered = sorted(metadata.brokers)
+    picture.registered = sorted(layout.brokers)
     leaders: Counter[int] = Counter()
-    for name, topic in sorted(metadata.topics.items()):
-        for index, partition in sorted(topic.partitions.items()):
-            picture.partitions += 1
-            leaders[partition.leader] += 1
-            picture.replicas.update(partition.replicas)
-            if partition.leader < 0:
-                picture.offline.append(f"{name}-{index}")
-            elif len(partition.isrs) < len(partition.replicas):
-                picture.under_replicated.append(f"{name}-{index}")
+    for (name, index), partition in layout.partitions.items():
+        picture.partitions += 1
+        leaders[partition.leader] += 1
+        picture.replicas.update(partition.replicas)
+        if partition.leader < 0:
+            picture.offline.append(f"{name}-{index}")
+        elif len(partition.in_sync) < len(partition.replicas):
+            picture.under_replicated.append(f"{name}-{index}")
     for seen in picture.servers:
         if seen.kind == "broker":
             seen.leaders = leaders[seen.id]
-            seen.controller = metadata.controller_id == seen.id
+            seen.controller = layout.controller_id == seen.id
 
 
-def _admin_client(bootstrap: str, more: Mapping[str, str]) -> AdminClient:
-    from confluent_kafka.admin import AdminClient
+def _layout(bootstrap: str, settings: dict[str, str]) -> Layout:
+    from moldau.client.admin.layout import layout
+    from moldau.tools.shared.connection import cluster_of
 
-    from moldau.tools.shared.connection import QUIET
-
-    settings: dict[str, Any] = {
-        "bootstrap.servers": bootstrap,
-        "client.id": "moldau-cluster",
-        "logger": QUIET,
-        **more,
-    }
-    return AdminClient(settings)
+    with cluster_of(bootstrap, settings, METADATA_TIMEOUT_SECONDS) as cluster:
+        return layout(cluster)

@@ -24,9 +24,7 @@ import os
 import secrets
 import time
 from collections.abc import Mapping
-from concurrent.futures import Future
 from pathlib import Path
-from typing import Any
 
 from moldau.common.core.properties import parse_properties
 from moldau.ensemble import Login
@@ -114,7 +112,7 @@ def broker_settings(root: Path, address: str) -> dict[str, str]:
 
 
 def admin_settings(root: Path) -> dict[str, str]:
-    """librdkafka's settings of a client that logs in as a broker: it needs no metadata for that."""
+    """The settings of a client that logs in as a broker: it needs no metadata for that."""
     return {
         "security.protocol": PROTOCOL,
         "ssl.ca.location": str(root / _FOLDER / "ca.pem"),
@@ -126,38 +124,18 @@ def admin_settings(root: Path) -> dict[str, str]:
 
 def make_admin(root: Path, plan: Plan) -> None:
     """Give the user admin its SCRAM credentials, unless it has some. CommandError."""
-    from confluent_kafka import KafkaException
-    from confluent_kafka.admin import (
-        AdminClient,
-        ScramCredentialInfo,
-        ScramMechanism,
-        UserScramCredentialUpsertion,
-    )
-
-    from moldau.tools.shared.connection import QUIET
+    from moldau.client.admin.scram import ScramCredential, alter_scram_users, find_scram_users
+    from moldau.client.errors import ClientError
+    from moldau.tools.shared.connection import cluster_of
     from moldau.tools.shared.errors import explain_kafka_failure
 
-    settings: dict[str, Any] = {
-        "bootstrap.servers": plan.bootstrap,
-        "client.id": "moldau-cluster",
-        "logger": QUIET,
-        **admin_settings(root),
-    }
-    client = AdminClient(settings)
+    salt = secrets.token_bytes(_PASSWORD_BYTES)
+    credential = ScramCredential(MECHANISM, _ITERATIONS, salt, _passwords(root)[ADMIN])
     try:
-        found = client.describe_user_scram_credentials(request_timeout=_ANSWER_SECONDS)
-        assert isinstance(found, Future)  # it is a dictionary where users are named
-        if ADMIN in found.result(_ANSWER_SECONDS):
-            return
-        upsertion = UserScramCredentialUpsertion(
-            ADMIN,
-            ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, _ITERATIONS),
-            _passwords(root)[ADMIN].encode(),
-            secrets.token_bytes(_PASSWORD_BYTES),
-        )
-        for done in client.alter_user_scram_credentials([upsertion]).values():
-            done.result(_ANSWER_SECONDS)
-    except KafkaException as failure:
+        with cluster_of(plan.bootstrap, admin_settings(root), _ANSWER_SECONDS) as cluster:
+            if ADMIN not in find_scram_users(cluster, [ADMIN]):
+                alter_scram_users(cluster, {ADMIN: [credential]}, {})
+    except ClientError as failure:
         reason = explain_kafka_failure(failure) or str(failure)
         raise CommandError(f"the user {ADMIN} could not be made: {reason}; start it again") from None
 

@@ -9,7 +9,7 @@ A step that failed makes the later ones pointless where they depend on it: they 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -27,6 +27,7 @@ from moldau.tools.shared.options import (
 from moldau.tools.shared.output import note, on_terminal, print_json
 
 if TYPE_CHECKING:
+    from moldau.client.admin.layout import Layout
     from moldau.tools.shared.connection import Connection
 
 STYLES = {Grade.OK: "green", Grade.WARNING: "bold yellow", Grade.FAILED: "bold red", Grade.SKIPPED: "dim"}
@@ -134,17 +135,17 @@ def examine(
         check_advertised(report, advertised, addresses, reached[0].cluster_id, transport, timeout_seconds)
         report.skip("the rest", "the cluster's metadata is not known")
         return
-    connection, metadata = connected
-    brokers = [Advertised(each.id, each.host, each.port) for each in metadata.brokers.values()]
+    connection, layout = connected
+    brokers = [Advertised(each.broker_id, each.host, each.port) for each in layout.brokers.values()]
     alive = check_advertised(
         report,
         sorted(brokers, key=lambda each: each.node_id),
         addresses,
-        metadata.cluster_id,
+        layout.cluster_id,
         transport,
         timeout_seconds,
     )
-    check_partitions(report, connection, metadata, topic)
+    check_partitions(report, layout, topic)
     check_disks(report, connection, alive)
     check_store(report, connection)
     check_batches(report, connection)
@@ -161,53 +162,37 @@ def examine(
 
 def _log_in(
     report: Report, bootstrap: str, settings: Mapping[str, str], timeout_seconds: float
-) -> tuple[Connection, Any] | None:
-    """Ask for the metadata by librdkafka, with the client's settings; None where that fails."""
-    from confluent_kafka import KafkaException, libversion
-    from confluent_kafka.admin import AdminClient
+) -> tuple[Connection, Layout] | None:
+    """Read the metadata, with the client's settings; None where that fails."""
+    from confluent_kafka import KafkaException
 
+    from moldau.client.errors import ClientError
     from moldau.tools.shared.connection import Connection
 
-    told: list[str] = []
     try:
         connection = Connection(
             bootstrap, [f"{name}={value}" for name, value in settings.items()], timeout_seconds
         )
-        with_errors: dict[str, Any] = {
-            **connection.settings(),
-            "error_cb": lambda error: told.append(error.str()),
-        }
-        metadata = AdminClient(with_errors).list_topics(timeout=timeout_seconds)
+        layout = connection.layout()
     except KafkaException as failure:
-        if failure.args[0].name() == "_INVALID_ARG":
-            raise UsageError(f"librdkafka refuses the settings: {failure.args[0].str()}") from None
-        reason = next((each for each in told if "down" not in each), "")
-        message = explain_kafka_failure(failure) or str(failure)
+        raise UsageError(f"librdkafka refuses the settings: {failure.args[0].str()}") from None
+    except (CommandError, ClientError) as failure:
         report.fail(
             "login" if "sasl" in settings.get("security.protocol", "").lower() else "metadata",
-            f"librdkafka {libversion()[0]} gets no metadata: {reason or message}",
-            "compare user, password and mechanism with the broker's; its log says why it refused"
-            if "uthenticat" in reason
-            else "see the broker's log; -X debug=broker,security shows what the client does",
+            explain_kafka_failure(failure) or str(failure),
+            "see the message, and the broker's log; -X debug=broker,security shows what librdkafka does",
         )
         return None
-    except CommandError as failure:
-        report.fail(
-            "login" if "sasl" in settings.get("security.protocol", "").lower() else "metadata",
-            str(failure),
-            "see the message",
-        )
-        return None
-    controller = metadata.controller_id
+    controller = layout.controller_id
     seat = f"controller {controller}" if controller >= 0 else "no controller"
-    brokers, topics = len(metadata.brokers), len(metadata.topics)
+    brokers, topics = len(layout.brokers), len(layout.topics)
     counts = f"{brokers} {'broker' if brokers == 1 else 'brokers'}, {topics} topics"
-    message = f"cluster {metadata.cluster_id}: {counts}, {seat}"
+    message = f"cluster {layout.cluster_id}: {counts}, {seat}"
     if controller < 0:
         report.warn("metadata", message, "topics and settings cannot be changed: see `moldau status`")
     else:
         report.ok("metadata", message)
-    return connection, metadata
+    return connection, layout
 
 
 def _quiet(finding: Finding) -> None:

@@ -7,13 +7,16 @@ DescribeLogDirs.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from moldau.tools.doctor.findings import Report
 from moldau.tools.shared.causes import disk_trouble, store_troubles, unreadable_batches
 
 if TYPE_CHECKING:
+    from moldau.client.admin.layout import Layout, Place
+    from moldau.client.admin.topics import Partition
+    from moldau.client.cluster import Cluster
     from moldau.tools.doctor.addresses import Advertised
     from moldau.tools.shared.connection import Connection
 
@@ -22,15 +25,10 @@ _TOPICS_MAX = 500
 """More topics than this with missing replicas are not asked for their settings."""
 
 
-def check_partitions(report: Report, connection: Connection, metadata: Any, topic: str | None) -> None:
+def check_partitions(report: Report, layout: Layout, topic: str | None) -> None:
     """Find partitions without a leader, and those that refuse acks=all."""
-    topics = {name: each for name, each in metadata.topics.items() if topic in (None, name)}
-    leaderless = sorted(
-        f"{name}-{index}"
-        for name, each in topics.items()
-        for index, partition in each.partitions.items()
-        if partition.leader < 0
-    )
+    partitions = {place: each for place, each in layout.partitions.items() if topic in (None, place[0])}
+    leaderless = [_name(place) for place, each in partitions.items() if each.leader < 0]
     if leaderless:
         report.fail(
             "leaders",
@@ -39,38 +37,21 @@ def check_partitions(report: Report, connection: Connection, metadata: Any, topi
         )
     else:
         report.ok("leaders", "every partition has one")
-    _check_in_sync(report, connection, topics)
-
-
-def _check_in_sync(report: Report, connection: Connection, topics: dict[str, Any]) -> None:
     lacking = {
-        name: [
-            each
-            for each in topic.partitions.values()
-            if each.leader >= 0 and len(each.isrs) < len(each.replicas)
-        ]
-        for name, topic in topics.items()
+        place: each
+        for place, each in partitions.items()
+        if each.leader >= 0 and len(each.in_sync) < len(each.replicas)
     }
-    lacking = {name: partitions for name, partitions in lacking.items() if partitions}
-    if not lacking:
+    if lacking:
+        _check_in_sync(report, layout.cluster, lacking)
+    else:
         report.ok("in-sync replicas", "every replica of a partition that has a leader is in sync")
-        return
-    wanted = _min_in_sync(connection, sorted(lacking)[:_TOPICS_MAX])
-    under = sorted(
-        f"{name}-{each.id}"
-        for name, partitions in lacking.items()
-        for each in partitions
-        if len(each.isrs) < wanted.get(name, 1)
-    )
-    away = sorted(
-        {
-            node_id
-            for partitions in lacking.values()
-            for each in partitions
-            for node_id in each.replicas
-            if node_id not in each.isrs
-        }
-    )
+
+
+def _check_in_sync(report: Report, cluster: Cluster, lacking: Mapping[Place, Partition]) -> None:
+    wanted = _min_in_sync(cluster, sorted({topic for topic, _ in lacking})[:_TOPICS_MAX])
+    under = [_name(place) for place, each in lacking.items() if len(each.in_sync) < wanted.get(place[0], 1)]
+    away = sorted({node for each in lacking.values() for node in each.replicas if node not in each.in_sync})
     brokers = f"broker{'s' if len(away) > 1 else ''} {', '.join(map(str, away))}"
     remedy = f"start or mend {brokers}: `moldau status` names the cause"
     if under:
@@ -81,18 +62,18 @@ def _check_in_sync(report: Report, connection: Connection, topics: dict[str, Any
             remedy,
         )
         return
-    places = sorted(f"{name}-{each.id}" for name, partitions in lacking.items() for each in partitions)
+    places = [_name(place) for place in lacking]
     report.warn("in-sync replicas", f"{_count(places, 'lacks', 'lack')} replicas: {_some(places)}", remedy)
 
 
-def _min_in_sync(connection: Connection, names: list[str]) -> dict[str, int]:
+def _min_in_sync(cluster: Cluster, names: list[str]) -> dict[str, int]:
     """min.insync.replicas by topic; nothing for those whose settings the user may not see."""
     from moldau.client.admin.configs import TOPIC, describe_configs
     from moldau.client.errors import ClientError
 
     setting = "min.insync.replicas"
     try:
-        found = describe_configs(connection.cluster(), TOPIC, names, synonyms=False, keys=[setting])
+        found = describe_configs(cluster, TOPIC, names, synonyms=False, keys=[setting])
     except (ClientError, OSError):
         return {}
     return {
@@ -123,6 +104,10 @@ def check_disks(report: Report, connection: Connection, brokers: Sequence[Advert
     for each in troubles:
         message, _, remedy = each.partition(": ")
         report.fail("disk", message, remedy)
+
+
+def _name(place: Place) -> str:
+    return f"{place[0]}-{place[1]}"
 
 
 def _count(places: Sequence[str], one: str, many: str) -> str:

@@ -15,10 +15,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from moldau.client.admin.topics import NewTopic, create_topics, delete_topics, leaders, raise_first
+from moldau.client.errors import ClientError
 from moldau.tools.doctor.findings import Report, Stopwatch
-from moldau.tools.shared.admin import ANSWER_SECONDS, wait
 from moldau.tools.shared.causes import why_no_topic, why_not_read, why_not_written, why_stalled
-from moldau.tools.shared.errors import CommandError, explain_kafka_failure
+from moldau.tools.shared.errors import CommandError, error_name, explain_kafka_failure
 
 if TYPE_CHECKING:
     from moldau.tools.shared.connection import Connection
@@ -65,35 +66,25 @@ def _own_topic(
     report: Report, connection: Connection, node_ids: Sequence[int]
 ) -> Iterator[tuple[str, dict[int, int]]]:
     """Make the topic, and delete it at the end. Yields its name and the leader of each partition."""
-    from confluent_kafka import KafkaException
-    from confluent_kafka.admin import NewTopic
-
     name = f"moldau-doctor-{uuid.uuid4().hex[:12]}"
-    new = NewTopic(
-        name,
-        num_partitions=len(node_ids),
-        replica_assignment=[[node_id] for node_id in node_ids],
-        # One replica a partition: Kafka before 3.7 would refuse every record by its own min.insync.replicas.
-        config=_CONFIG,
-    )
-    admin = connection.admin()
+    # One replica a partition: Kafka before 3.7 would refuse every record by its own min.insync.replicas.
+    replicas = {index: [node_id] for index, node_id in enumerate(node_ids)}
+    cluster, seconds = connection.cluster(), connection.timeout_seconds
     try:
-        made = admin.create_topics(
-            [new],
-            operation_timeout=connection.timeout_seconds,
-            request_timeout=connection.timeout_seconds + ANSWER_SECONDS,
+        _, refused = create_topics(
+            cluster, [NewTopic(name, assignments=replicas, configs=_CONFIG)], timeout_seconds=seconds
         )
-        wait(made[name], connection)
-    except KafkaException as failure:
-        late = "TIMED_OUT" in failure.args[0].name()
+        raise_first(refused)
+    except ClientError as failure:
+        late = "TIMED_OUT" in error_name(failure)
         left = f" (should it appear yet: moldau topics delete {name})" if late else ""
         raise CommandError(f"{explain_kafka_failure(failure)}{left}") from None
     try:
         yield name, dict(enumerate(node_ids))
     finally:
         try:
-            wait(admin.delete_topics([name])[name], connection)
-        except KafkaException as failure:
+            raise_first(delete_topics(cluster, [name], timeout_seconds=seconds))
+        except ClientError as failure:
             report.warn(
                 "round trip",
                 f"the topic {name} could not be deleted: {explain_kafka_failure(failure)}",
@@ -135,26 +126,19 @@ def _place(topic: str, partition: int, leaders: dict[int, int]) -> str:
 
 
 def _partitions(report: Report, connection: Connection, topic: str) -> list[int]:
-    # All topics: asked for by name, it might be made.
-    found = connection.admin().list_topics(timeout=connection.timeout_seconds).topics.get(topic)
-    if found is None or found.error is not None:
-        from moldau.tools.shared.errors import explain_kafka_error
-
-        why = (
-            why_no_topic(connection, topic) or "there is no such topic"
-            if found is None
-            else explain_kafka_error(found.error)
-        )
+    known = leaders(connection.cluster(), [topic])
+    if not known:
+        why = why_no_topic(connection, topic) or "there is no such topic"
         report.fail("topic", f"{topic}: {why}", "name a topic that exists, or none")
         return []
-    leaderless = [index for index, each in found.partitions.items() if each.leader < 0]
+    leaderless = [index for (_, index), leader in known.items() if leader < 0]
     if leaderless:
         report.fail(
             "topic",
             f"{topic}: partitions {', '.join(map(str, leaderless))} have no leader",
             "start the brokers that hold them: `moldau topics describe` names them",
         )
-    return [index for index in sorted(found.partitions) if index not in leaderless]
+    return [index for _, index in known if index not in leaderless]
 
 
 def _write(

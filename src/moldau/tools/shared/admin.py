@@ -1,28 +1,19 @@
-"""Thin functions over confluent-kafka's AdminClient, shared by the commands.
-
-Each waits for the response and raises KafkaException as librdkafka does; tools/app.py turns that into a
-sentence.
-"""
+"""Names that commands take, and what they print of changes: topics, groups and settings."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from concurrent.futures import Future
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING
 
 from moldau.common.core.patterns import PatternError, compile_pattern
-from moldau.tools.shared.causes import why_no_group, why_no_topic, why_stalled, with_cause
-from moldau.tools.shared.errors import CommandError, UsageError, error_name, explain_kafka_failure
+from moldau.tools.shared.causes import why_no_group, why_no_topic, with_cause
+from moldau.tools.shared.errors import CommandError, UsageError, explain_kafka_failure
 from moldau.tools.shared.output import note
 
 if TYPE_CHECKING:
+    from moldau.client.admin.problem import KafkaProblem
     from moldau.tools.shared.connection import Connection
-
-Key = TypeVar("Key")
-
-ANSWER_SECONDS = 2.0
-"""How much longer than a broker may work on a change its answer is waited for: it says why it is late."""
 
 SOURCES = {
     0: "unknown",
@@ -38,39 +29,21 @@ SOURCES = {
 """Where a setting's value comes from, by the number in DescribeConfigs."""
 
 
-def wait(future: Future[Any], connection: Connection) -> Any:
-    """Wait for one result.
-
-    librdkafka has its own timeout; this one is slightly longer.
-    """
-    try:
-        return future.result(timeout=connection.timeout_seconds + 5)
-    except TimeoutError:
-        cause = why_stalled(connection) or "see `moldau status`, or raise --timeout"
-        raise CommandError(
-            f"the cluster did not answer within {connection.timeout_seconds:.0f} s: {cause}"
-        ) from None
-
-
-def wait_for_each(futures: dict[Key, Future[Any]], connection: Connection, done: str) -> bool:
-    """Wait for several results.
-
-    Print `done` (with {}) or the error for each; return whether all succeeded.
-    """
-    well = True
-    for key, future in futures.items():
-        try:
-            wait(future, connection)
-        except Exception as failure:
-            sentence = explain_kafka_failure(failure)
-            if sentence is None:
-                raise
-            sentence = with_cause(sentence, error_name(failure), connection)
-            note(f"moldau: {key}: {sentence}")
-            well = False
+def report_each(
+    connection: Connection, names: Iterable[str], refused: Mapping[str, KafkaProblem], done: str
+) -> bool:
+    """Print `done` (with {}) or the refusal of each name; return whether all succeeded."""
+    for name in names:
+        if name in refused:
+            note(f"moldau: {name}: {refusal(connection, refused[name])}")
         else:
-            print(done.format(key))
-    return well
+            print(done.format(name))
+    return not refused
+
+
+def refusal(connection: Connection, problem: KafkaProblem) -> str:
+    """What a broker refuses, with what to do about it, or the cause if it only says that it was late."""
+    return with_cause(explain_kafka_failure(problem) or str(problem), problem.name, connection)
 
 
 def topic_names(connection: Connection, *, internal: bool) -> list[str]:
@@ -144,8 +117,7 @@ def change_settings(
     failed = alter_configs(connection.cluster(), kind, dict.fromkeys(resources, changes))
     for name in resources:
         if name in failed:
-            sentence = explain_kafka_failure(failed[name]) or str(failed[name])
-            note(f"moldau: {name or 'default'}: {with_cause(sentence, failed[name].name, connection)}")
+            note(f"moldau: {name or 'default'}: {refusal(connection, failed[name])}")
         else:
             print(f"Updated the settings of {name or 'every broker (default)'}.")
     return not failed

@@ -10,16 +10,16 @@ The broker comes from the line being typed (--bootstrap-server, -X), else MOLDAU
 from __future__ import annotations
 
 import os
-import socket
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import typer
 
 from moldau.tools.shared.options import DEFAULT_BOOTSTRAP
 
 if TYPE_CHECKING:
-    from confluent_kafka.admin import AdminClient
+    from moldau.client.cluster import Cluster
 
 CONNECT_SECONDS = 0.5
 ANSWER_SECONDS = 2.0
@@ -54,9 +54,10 @@ def named_of_kind(ctx: typer.Context, incomplete: str) -> list[str]:
     return _offered(ctx, incomplete, asked) if asked else []
 
 
-def _offered(ctx: typer.Context, incomplete: str, ask: Callable[[AdminClient], Iterable[str]]) -> list[str]:
+def _offered(ctx: typer.Context, incomplete: str, ask: Callable[[Cluster], Iterable[str]]) -> list[str]:
     try:
-        found = ask(_admin(ctx))
+        with _cluster(ctx) as cluster:
+            found = list(ask(cluster))
     except Exception:  # no answer, or an error: nothing to offer
         return []
     return sorted(
@@ -66,42 +67,39 @@ def _offered(ctx: typer.Context, incomplete: str, ask: Callable[[AdminClient], I
     )
 
 
-def _admin(ctx: typer.Context) -> AdminClient:
-    from confluent_kafka.admin import AdminClient
-
-    from moldau.tools.shared.connection import QUIET, librdkafka_settings, parse_address
+def _cluster(ctx: typer.Context) -> Cluster:
+    from moldau.client.cluster import Cluster
+    from moldau.tools.shared.connection import client_options, parse_address, servers_text
     from moldau.tools.shared.options import COMMAND_CONFIG_VARIABLE, parse_assignments, read_client_file
 
     given = ctx.params.get("bootstrap")
     servers = str(given or os.environ.get("MOLDAU_BOOTSTRAP") or DEFAULT_BOOTSTRAP)
-    _require_listener([parse_address(part) for part in servers.split(",") if part.strip()])
     file = ctx.params.get("command_config") or os.environ.get(COMMAND_CONFIG_VARIABLE)
-    given = parse_assignments(ctx.params.get("client_settings"), "-X")
-    extra = librdkafka_settings({**(read_client_file(file) if file else {}), **given})
-    settings: dict[str, Any] = {"bootstrap.servers": servers, "logger": QUIET, **extra}
-    return AdminClient(settings)
+    settings = {
+        **(read_client_file(file) if file else {}),
+        **parse_assignments(ctx.params.get("client_settings"), "-X"),
+    }
+    once = replace(
+        client_options(settings, ANSWER_SECONDS),
+        connect_timeout_seconds=CONNECT_SECONDS,
+        api_timeout_seconds=0.0,
+    )
+    return Cluster(servers_text([parse_address(part) for part in servers.split(",") if part.strip()]), once)
 
 
-def _require_listener(addresses: list[tuple[str, int]]) -> None:
-    """Return when one of the addresses accepts a connection, else raise OSError. librdkafka would retry."""
-    refused: OSError = OSError("no address")
-    for address in addresses:
-        try:
-            socket.create_connection(address, timeout=CONNECT_SECONDS).close()
-            return
-        except OSError as refusal:
-            refused = refusal
-    raise refused
+def _topics(cluster: Cluster) -> Iterable[str]:
+    from moldau.client.admin.routing import metadata
+
+    return [each.name for each in metadata(cluster).topics if each.name]
 
 
-def _topics(admin: AdminClient) -> Iterable[str]:
-    return admin.list_topics(timeout=ANSWER_SECONDS).topics
+def _brokers(cluster: Cluster) -> Iterable[str]:
+    from moldau.client.admin.routing import metadata
+
+    return ["default", *(str(each.node_id) for each in metadata(cluster, []).brokers)]
 
 
-def _brokers(admin: AdminClient) -> Iterable[str]:
-    return ["default", *(str(broker) for broker in admin.list_topics(timeout=ANSWER_SECONDS).brokers)]
+def _groups(cluster: Cluster) -> Iterable[str]:
+    from moldau.client.admin.groups import list_groups
 
-
-def _groups(admin: AdminClient) -> Iterable[str]:
-    listed = admin.list_consumer_groups(request_timeout=ANSWER_SECONDS).result(ANSWER_SECONDS)
-    return [each.group_id for each in listed.valid]
+    return [each.group_id for each in list_groups(cluster)]

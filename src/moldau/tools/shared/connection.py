@@ -16,7 +16,7 @@ import logging
 import os
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -26,7 +26,6 @@ from moldau.tools.shared.options import DEFAULT_TIMEOUT_SECONDS, parse_assignmen
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, Producer
-    from confluent_kafka.admin import AdminClient
 
     from moldau.client.admin.layout import Layout
     from moldau.client.cluster import Cluster
@@ -67,7 +66,6 @@ class Connection:
         self.given = given
         self.extra_settings = librdkafka_settings(given)
         self.addresses = [parse_address(part) for part in bootstrap.split(",") if part.strip()]
-        self._admin: AdminClient | None = None
         self._cluster: Cluster | None = None
         self._options = client_options(given, timeout_seconds)
         self._direct: dict[tuple[str, int], DirectConnection] = {}
@@ -168,24 +166,19 @@ class Connection:
             **self.extra_settings,
         }
 
-    def admin(self) -> AdminClient:
-        """Return the admin client, one for the whole command: a result becomes invalid with its client."""
-        from confluent_kafka.admin import AdminClient
-
-        if self._admin is None:
-            self._admin = AdminClient(self.settings())
-        return self._admin
-
     def cluster(self) -> Cluster:
         """Return the cluster that client/admin/ asks, one for the whole command."""
         from moldau.client.cluster import Cluster
 
         if self._cluster is None:
             if self.given:
-                self.admin()  # librdkafka knows the names of all settings: KafkaException for any other
-            hosts = [(f"[{host}]" if ":" in host else host, port) for host, port in self.addresses]
+                from confluent_kafka.admin import AdminClient
+
+                AdminClient(
+                    self.settings()
+                )  # it knows the names of all settings: KafkaException for any other
             options = replace(self._options, api_timeout_seconds=self.timeout_seconds)
-            self._cluster = Cluster(",".join(f"{host}:{port}" for host, port in hosts), options)
+            self._cluster = Cluster(servers_text(self.addresses), options)
         return self._cluster
 
     def layout(self) -> Layout:
@@ -247,6 +240,24 @@ def client_options(given: dict[str, str], timeout_seconds: float) -> ClientOptio
         request_timeout_seconds=timeout_seconds,
         connect_timeout_seconds=_CONNECT_TIMEOUT_SECONDS,
     )
+
+
+def cluster_of(bootstrap: str, settings: Mapping[str, str], timeout_seconds: float) -> Cluster:
+    """The cluster for what is not a command of its own; `timeout_seconds` bounds an operation.
+    UsageError for settings of security that cannot be used.
+    """
+    from moldau.client.cluster import Cluster
+
+    options = client_options(dict(settings), timeout_seconds)
+    return Cluster(
+        servers_text([parse_address(each) for each in bootstrap.split(",") if each.strip()]),
+        replace(options, api_timeout_seconds=timeout_seconds),
+    )
+
+
+def servers_text(addresses: Iterable[tuple[str, int]]) -> str:
+    """Addresses as bootstrap.servers has them."""
+    return ",".join(f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in addresses)
 
 
 def parse_address(text: str) -> tuple[str, int]:

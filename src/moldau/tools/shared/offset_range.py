@@ -18,7 +18,7 @@ from moldau.tools.shared.errors import UsageError
 from moldau.tools.shared.timestamps import parse_moment_ms
 
 if TYPE_CHECKING:
-    from confluent_kafka import Consumer
+    from moldau.client.cluster import Cluster
 
 START_WORDS = ("start", "beginning", "earliest")
 END_WORDS = ("end", "latest")
@@ -88,31 +88,22 @@ def _bound(word: str, whole: str) -> Bound:
 
 
 def resolve(
-    consumer: Consumer, bound: Bound, partitions: Sequence[tuple[str, int]], timeout_seconds: float
+    cluster: Cluster, bound: Bound, partitions: Sequence[tuple[str, int]]
 ) -> dict[tuple[str, int], int]:
-    """Ask the cluster for the offset of `bound` in each partition."""
-    from confluent_kafka import TopicPartition
+    """Ask the cluster for the offset of `bound` in each partition: the end, where no record is as late."""
+    from moldau.client.offsets import EARLIEST, LATEST
 
     if bound.kind == "offset":
         return dict.fromkeys(partitions, bound.value)
-    marks = {
-        (topic, index): consumer.get_watermark_offsets(TopicPartition(topic, index), timeout=timeout_seconds)
-        for topic, index in partitions
-    }
-    if bound.kind == "moment":
-        asked = [TopicPartition(topic, index, bound.value) for topic, index in partitions]
-        found = consumer.offsets_for_times(asked, timeout=timeout_seconds)
-        # No record at or after the moment: librdkafka gives -1 (end), and the end it is.
-        return {
-            (each.topic, each.partition): each.offset
-            if each.offset >= 0
-            else marks[each.topic, each.partition][1]
-            for each in found
-        }
     if bound.kind == "start":
-        return {partition: low for partition, (low, _) in marks.items()}
+        return cluster.offsets(dict.fromkeys(partitions, EARLIEST))
+    ends = cluster.offsets(dict.fromkeys(partitions, LATEST))
+    if bound.kind == "moment":
+        found = cluster.offsets(dict.fromkeys(partitions, max(0, bound.value)))
+        return {each: ends[each] if offset < 0 else offset for each, offset in found.items()}
     if bound.kind == "end":
-        return {partition: high for partition, (_, high) in marks.items()}
+        return ends
+    starts = cluster.offsets(dict.fromkeys(partitions, EARLIEST))
     if bound.kind == "after_start":
-        return {partition: min(low + bound.value, high) for partition, (low, high) in marks.items()}
-    return {partition: max(high - bound.value, low) for partition, (low, high) in marks.items()}
+        return {each: min(starts[each] + bound.value, end) for each, end in ends.items()}
+    return {each: max(end - bound.value, starts[each]) for each, end in ends.items()}

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+import inspect
+from collections.abc import Callable
+from functools import wraps
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
+
+if TYPE_CHECKING:
+    from moldau.tools.shared.connection import Connection
 
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
 
@@ -63,6 +69,47 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs inst
 
 DEFAULT_TIMEOUT_SECONDS = 15.0
 DEFAULT_AT_ONCE = 50
+
+
+class Connect(NamedTuple):
+    """The cluster that the command line names, not connected yet: called, it is."""
+
+    bootstrap: str
+    client_settings: list[str] | None
+    timeout_seconds: float
+
+    def __call__(self) -> Connection:
+        """The connection. CommandError if no broker answers; UsageError."""
+        from moldau.tools.shared.connection import Connection
+
+        return Connection(*self)
+
+
+def connected(command: Callable[..., None]) -> Callable[..., None]:
+    """A command on a cluster: its parameter of type Connect becomes the options of the connection, which
+    stand last.
+    """
+    signature = inspect.signature(command, eval_str=True)
+    own = [each for each in signature.parameters.values() if each.annotation is not Connect]
+    (name,) = signature.parameters.keys() - {each.name for each in own}
+    parameters = [*own, *inspect.signature(_of_connection, eval_str=True).parameters.values()]
+
+    @wraps(command)
+    def run(**given: Any) -> None:
+        of_connection = (given.pop("bootstrap"), given.pop("client_settings"), given.pop("timeout"))
+        command(**{name: Connect(*of_connection)}, **given)
+
+    run.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {each.name: each.annotation for each in parameters}
+    return run
+
+
+def _of_connection(
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    client_settings: ClientSettings = None,
+    timeout: Timeout = DEFAULT_TIMEOUT_SECONDS,
+) -> None:
+    """The parameters, as typer reads them."""
 
 
 def take_command_config(command: Any) -> None:

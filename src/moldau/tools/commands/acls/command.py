@@ -8,14 +8,7 @@ import typer
 
 from moldau.tools.shared import completion
 from moldau.tools.shared.errors import CommandError, UsageError
-from moldau.tools.shared.options import (
-    DEFAULT_BOOTSTRAP,
-    DEFAULT_TIMEOUT_SECONDS,
-    Bootstrap,
-    ClientSettings,
-    Json,
-    Timeout,
-)
+from moldau.tools.shared.options import Connect, Json, connected
 from moldau.tools.shared.output import note, print_json, print_table
 
 if TYPE_CHECKING:
@@ -82,7 +75,9 @@ def register(root: typer.Typer) -> None:
 
 
 @app.command("list")
+@connected
 def list_(
+    connect: Connect,
     principal: Principal = None,
     topics: Topics = None,
     groups: Groups = None,
@@ -94,15 +89,11 @@ def list_(
         bool, typer.Option("--applying", help="Also ACLs of prefixes and of '*' that apply to the names.")
     ] = False,
     as_json: Json = False,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
-    client_settings: ClientSettings = None,
-    timeout: Timeout = DEFAULT_TIMEOUT_SECONDS,
 ) -> None:
     """List ACLs: all, or those of a principal or of resources."""
     from moldau.client.admin.acls import find_acls
     from moldau.common.protocol.acls import EVERYTHING
     from moldau.common.protocol.operations import PatternType
-    from moldau.tools.shared.connection import Connection
 
     pattern = PatternType.MATCH if applying else PatternType.ANY
     named = _resources(topics, groups, transactional_ids, tokens, users, cluster)
@@ -110,7 +101,7 @@ def list_(
         EVERYTHING._replace(resource_type=kind, resource_name=name, pattern_type=pattern)
         for kind, name in named
     ] or [EVERYTHING]
-    connection = Connection(bootstrap, client_settings, timeout)
+    connection = connect()
     who = None if principal is None else _principal(principal)
     found: dict[Acl, None] = {}
     for each in filters:
@@ -132,7 +123,9 @@ def list_(
 
 
 @app.command()
+@connected
 def add(
+    connect: Connect,
     principals: Principals = None,
     operations: Operations = None,
     topics: Topics = None,
@@ -147,22 +140,20 @@ def add(
     hosts: Hosts = None,
     deny: Deny = False,
     as_json: Json = False,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
-    client_settings: ClientSettings = None,
-    timeout: Timeout = DEFAULT_TIMEOUT_SECONDS,
 ) -> None:
     """Allow (or --deny) principals operations on resources."""
     from moldau.client.admin.acls import create_acls
-    from moldau.tools.shared.connection import Connection
 
     named = _resources(topics, groups, transactional_ids, tokens, users, cluster)
     acls = _acls(principals, operations, named, producer, consumer, prefix, hosts, deny)
-    _told(create_acls, Connection(bootstrap, client_settings, timeout), acls)
+    _told(create_acls, connect(), acls)
     _show("added", acls, as_json)
 
 
 @app.command()
+@connected
 def remove(
+    connect: Connect,
     principals: Principals = None,
     operations: Operations = None,
     topics: Topics = None,
@@ -181,9 +172,6 @@ def remove(
         typer.Option("--all", help="All ACLs of these principals and resources, whatever they say."),
     ] = False,
     as_json: Json = False,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
-    client_settings: ClientSettings = None,
-    timeout: Timeout = DEFAULT_TIMEOUT_SECONDS,
 ) -> None:
     """Remove ACLs: what `add` with the same options has added; or, with --all, all of principals and
     resources.
@@ -191,7 +179,6 @@ def remove(
     from moldau.client.admin.acls import delete_acls
     from moldau.common.protocol.acls import EVERYTHING, AclFilter
     from moldau.common.protocol.operations import PatternType, ResourceType
-    from moldau.tools.shared.connection import Connection
 
     named = _resources(topics, groups, transactional_ids, tokens, users, cluster)
     if not all(name.strip() for _, name in named) or not all(each.strip() for each in principals or ()):
@@ -212,14 +199,16 @@ def remove(
     else:
         acls = _acls(principals, operations, named, producer, consumer, prefix, hosts, deny)
         filters = [AclFilter(*acl) for acl in acls]
-    gone = _told(delete_acls, Connection(bootstrap, client_settings, timeout), filters)
+    gone = _told(delete_acls, connect(), filters)
     _show("removed", sorted(gone), as_json)
     if not gone and not as_json:
         note("nothing was removed: there is no such ACL; `moldau acls list` shows what there is")
 
 
 @app.command()
+@connected
 def explain(
+    connect: Connect,
     principal: Annotated[
         str, typer.Option("--principal", "-p", metavar="TYPE:NAME", help="Who: alice is User:alice.")
     ],
@@ -234,9 +223,6 @@ def explain(
         str, typer.Option("--host", metavar="ADDRESS", help="From where; it matters for ACLs with hosts.")
     ] = "",
     as_json: Json = False,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
-    client_settings: ClientSettings = None,
-    timeout: Timeout = DEFAULT_TIMEOUT_SECONDS,
 ) -> None:
     """Say whether a principal may do something to a resource, and which rule decides. Exit code 1: it may
     not.
@@ -246,14 +232,13 @@ def explain(
     from moldau.common.protocol.operations import PatternType
     from moldau.tools.commands.acls.explanation import Question
     from moldau.tools.commands.acls.explanation import explain as explained
-    from moldau.tools.shared.connection import Connection
 
     named = _resources(topics, groups, transactional_ids, tokens, users, cluster)
     if len(named) != 1:
         raise UsageError("name one resource: --topic, --group, --transactional-id or --cluster")
     ((kind, name),) = named
     question = Question(_principal(principal), host, _operation(operation), kind, name)
-    connection = Connection(bootstrap, client_settings, timeout)
+    connection = connect()
     wanted = EVERYTHING._replace(resource_type=kind, resource_name=name, pattern_type=PatternType.MATCH)
     acls = _told(find_acls, connection, wanted)
     super_users, allow_everyone = _settings_of(connection)

@@ -7,22 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from moldau.tools.shared.errors import CommandError, UsageError
-from moldau.tools.shared.options import (
-    DEFAULT_AT_ONCE,
-    DEFAULT_BOOTSTRAP,
-    DEFAULT_TIMEOUT_SECONDS,
-    AtOnce,
-    Bootstrap,
-    ClientSettings,
-    Json,
-    Throttle,
-    Timeout,
-    teach,
-)
+from moldau.tools.shared.options import DEFAULT_AT_ONCE, AtOnce, Connect, Json, Throttle, connected, teach
 from moldau.tools.shared.output import note, print_json, print_table
 
 if TYPE_CHECKING:
-    from moldau.client.admin.layout import Layout
     from moldau.tools.commands.brokers.overview import BrokerRow, Overview
 
 NAMES_SHOWN = 10
@@ -69,18 +57,11 @@ def register(root: typer.Typer) -> None:
     root.add_typer(app, name="brokers")
 
 
-def _open(bootstrap: str, client_settings: list[str] | None, timeout: float) -> Layout:
-    from moldau.tools.shared.connection import Connection
-
-    return Connection(bootstrap, client_settings, timeout).layout()
-
-
 @app.command("list")
+@connected
 def list_(
+    connect: Connect,
     as_json: Json = False,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
-    client_settings: ClientSettings = None,
-    timeout: Timeout = DEFAULT_TIMEOUT_SECONDS,
 ) -> None:
     """List the brokers: rack, address, leaders, replicas, those that lag, bytes, controller, state.
 
@@ -88,7 +69,7 @@ def list_(
     """
     from moldau.tools.commands.brokers.overview import load_overview
 
-    overview = load_overview(_open(bootstrap, client_settings, timeout))
+    overview = load_overview(connect().layout())
     rows = [each.as_row() for each in overview.brokers.values()]
     if as_json:
         print_json(rows)
@@ -108,18 +89,17 @@ def list_(
 
 
 @app.command()
+@connected
 def describe(
+    connect: Connect,
     broker: BrokerId,
     as_json: Json = False,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
-    client_settings: ClientSettings = None,
-    timeout: Timeout = DEFAULT_TIMEOUT_SECONDS,
 ) -> None:
     """Show one broker: its folders, what lags on it, moves to and from it."""
     from moldau.client.admin.reassignments import find_moves
     from moldau.tools.commands.brokers.overview import load_overview
 
-    layout = _open(bootstrap, client_settings, timeout)
+    layout = connect().layout()
     row = load_overview(layout).broker(broker)
     moves = find_moves(layout.cluster)
     coming = sorted(f"{name}-{index}" for (name, index), move in moves.items() if broker in move.adding)
@@ -155,7 +135,9 @@ def _shortened(names: list[str]) -> str:
 
 
 @app.command(help=teach(DRAIN_HELP))
+@connected
 def drain(
+    connect: Connect,
     broker: BrokerId,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print where each partition would go; move nothing.")
@@ -166,9 +148,6 @@ def drain(
         bool, typer.Option("--cancel", help="Cancel the moves away from this broker that are under way.")
     ] = False,
     as_json: Json = False,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
-    client_settings: ClientSettings = None,
-    timeout: Timeout = DEFAULT_TIMEOUT_SECONDS,
 ) -> None:
     """Move all replicas of a broker to the others (see DRAIN_HELP)."""
     from moldau.client.admin.layout import layout as read_layout
@@ -176,7 +155,7 @@ def drain(
     from moldau.tools.commands.brokers.overview import load_overview
     from moldau.tools.commands.brokers.waiting import Countdown
 
-    layout = _open(bootstrap, client_settings, timeout)
+    layout = connect().layout()
     if cancel:
         count = draining.cancel(layout, broker)
         _say(
@@ -228,20 +207,19 @@ def _show_plan(overview: Overview, targets: dict[tuple[str, int], list[int]], as
 
 
 @app.command(help=teach(REMOVE_HELP))
+@connected
 def remove(
+    connect: Connect,
     broker: BrokerId,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     as_json: Json = False,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
-    client_settings: ClientSettings = None,
-    timeout: Timeout = DEFAULT_TIMEOUT_SECONDS,
 ) -> None:
     """Unregister a broker that has stopped for good (see REMOVE_HELP)."""
     from moldau.client.admin.problem import KafkaProblem
     from moldau.client.admin.topics import unregister_broker
     from moldau.tools.commands.brokers.overview import load_overview
 
-    layout = _open(bootstrap, client_settings, timeout)
+    layout = connect().layout()
     overview = load_overview(layout, sizes=False)
     if broker in overview.brokers:
         _require_removable(overview.broker(broker))

@@ -9,18 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from moldau.client.admin.log_dirs import log_directories_if_told
-from moldau.tools.shared.options import (
-    DEFAULT_AT_ONCE,
-    DEFAULT_BOOTSTRAP,
-    DEFAULT_TIMEOUT_SECONDS,
-    AtOnce,
-    Bootstrap,
-    ClientSettings,
-    Json,
-    Throttle,
-    Timeout,
-    teach,
-)
+from moldau.tools.shared.options import DEFAULT_AT_ONCE, AtOnce, Connect, Json, Throttle, connected, teach
 from moldau.tools.shared.output import note, print_json, print_table
 
 if TYPE_CHECKING:
@@ -38,23 +27,21 @@ Examples:
 """
 
 
+@connected
 def rebalance(
+    connect: Connect,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print what each broker would hold; move nothing.")
     ] = False,
     throttle: Throttle = None,
     at_once: AtOnce = DEFAULT_AT_ONCE,
     as_json: Json = False,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
-    client_settings: ClientSettings = None,
-    timeout: Timeout = DEFAULT_TIMEOUT_SECONDS,
 ) -> None:
     """Even out the load (see HELP)."""
     from moldau.tools.commands.brokers import rebalance_plan
     from moldau.tools.commands.topics.reassign_plan import plan_json
-    from moldau.tools.shared.connection import Connection
 
-    layout = Connection(bootstrap, client_settings, timeout).layout()
+    layout = connect().layout()
     racks = {each.broker_id: each.rack for each in layout.brokers.values()}
     replicas = layout.replicas
     sizes = partition_sizes(layout)

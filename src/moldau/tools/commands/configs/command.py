@@ -10,15 +10,7 @@ import typer
 
 from moldau.tools.shared import completion
 from moldau.tools.shared.errors import CommandError, UsageError
-from moldau.tools.shared.options import (
-    DEFAULT_BOOTSTRAP,
-    DEFAULT_TIMEOUT_SECONDS,
-    Bootstrap,
-    ClientSettings,
-    Json,
-    Timeout,
-    parse_assignments,
-)
+from moldau.tools.shared.options import Connect, Json, connected, parse_assignments
 from moldau.tools.shared.output import print_json, print_table
 
 if TYPE_CHECKING:
@@ -53,7 +45,9 @@ def register(root: typer.Typer) -> None:
 
 
 @app.command()
+@connected
 def describe(
+    connect: Connect,
     kind: Kind,
     name: Annotated[
         str | None,
@@ -67,17 +61,13 @@ def describe(
         bool, typer.Option("--synonyms", help="Show the values that apply if this one is deleted.")
     ] = False,
     as_json: Json = False,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
-    client_settings: ClientSettings = None,
-    timeout: Timeout = DEFAULT_TIMEOUT_SECONDS,
 ) -> None:
     """Show the settings that were set; with --all, every setting."""
     from moldau.client.admin.configs import Source, describe_configs
-    from moldau.tools.shared.connection import Connection
 
     number = _kind(kind)
     given = None if name is None else _name(number, name)
-    cluster = Connection(bootstrap, client_settings, timeout).cluster()
+    cluster = connect().cluster()
     names = _names(cluster, number) if given is None else [given]
     if given is not None:
         _require_broker(cluster, number, given)
@@ -113,7 +103,9 @@ def _row(resource_name: str, entry: Config, synonyms: bool) -> dict[str, Any]:
 
 
 @app.command()
+@connected
 def alter(
+    connect: Connect,
     kind: Kind,
     name: Name,
     set_: Annotated[
@@ -124,13 +116,9 @@ def alter(
         list[str] | None,
         typer.Option("--delete", "-d", metavar="NAME", help="Reset a setting to its default."),
     ] = None,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
-    client_settings: ClientSettings = None,
-    timeout: Timeout = DEFAULT_TIMEOUT_SECONDS,
 ) -> None:
     """Set settings, or reset them to their defaults."""
     from moldau.tools.shared.admin import change_settings, require_names
-    from moldau.tools.shared.connection import Connection
 
     settings = parse_assignments(set_, "--set")
     if not settings and not delete:
@@ -138,7 +126,7 @@ def alter(
     number = _kind(kind)
     resource_name = _name(number, name)
     require_names(delete, "--delete")
-    connection = Connection(bootstrap, client_settings, timeout)
+    connection = connect()
     _require_broker(connection.cluster(), number, resource_name)
     if not change_settings(connection, number, [resource_name], settings, delete or ()):
         raise typer.Exit(1)

@@ -8,15 +8,7 @@ import typer
 
 from moldau.tools.shared import completion
 from moldau.tools.shared.errors import CommandError, explain_kafka_failure
-from moldau.tools.shared.options import (
-    DEFAULT_BOOTSTRAP,
-    DEFAULT_TIMEOUT_SECONDS,
-    Bootstrap,
-    ClientSettings,
-    Json,
-    Timeout,
-    teach,
-)
+from moldau.tools.shared.options import Connect, Json, connected, teach
 from moldau.tools.shared.output import note, print_json, print_table
 
 app = typer.Typer(
@@ -51,21 +43,19 @@ def register(root: typer.Typer) -> None:
 
 
 @app.command("list")
+@connected
 def list_(
+    connect: Connect,
     states: States = None,
     types: Types = None,
     as_json: Json = False,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
-    client_settings: ClientSettings = None,
-    timeout: Timeout = DEFAULT_TIMEOUT_SECONDS,
 ) -> None:
     """List groups with their state and type."""
     from moldau.tools.commands.groups.description import list_groups
-    from moldau.tools.shared.connection import Connection
 
     rows = [
         {"group": each.group_id, "state": each.state, "type": each.type.capitalize()}
-        for each in list_groups(Connection(bootstrap, client_settings, timeout).cluster(), states, types)
+        for each in list_groups(connect().cluster(), states, types)
     ]
     if as_json:
         print_json(rows)
@@ -74,18 +64,16 @@ def list_(
 
 
 @app.command()
+@connected
 def describe(
+    connect: Connect,
     groups: Groups = None,
     as_json: Json = False,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
-    client_settings: ClientSettings = None,
-    timeout: Timeout = DEFAULT_TIMEOUT_SECONDS,
 ) -> None:
     """Show committed offset, log end offset, lag and member of each partition."""
     from moldau.tools.commands.groups.description import describe_groups, offset_rows
-    from moldau.tools.shared.connection import Connection
 
-    connection = Connection(bootstrap, client_settings, timeout)
+    connection = connect()
     described = describe_groups(connection, groups)
     rows = [row for each in described for row in offset_rows(connection.cluster(), each)]
     if as_json:
@@ -111,17 +99,15 @@ def describe(
 
 
 @app.command()
+@connected
 def members(
+    connect: Connect,
     groups: Groups = None,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show the assigned partitions.")] = False,
     as_json: Json = False,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
-    client_settings: ClientSettings = None,
-    timeout: Timeout = DEFAULT_TIMEOUT_SECONDS,
 ) -> None:
     """Show the members of groups and the number of their partitions."""
     from moldau.tools.commands.groups.description import describe_groups
-    from moldau.tools.shared.connection import Connection
 
     rows: list[dict[str, Any]] = [
         {
@@ -133,7 +119,7 @@ def members(
             "partitions": len(member.assignment),
             "assignment": [f"{topic}-{index}" for topic, index in member.assignment],
         }
-        for each in describe_groups(Connection(bootstrap, client_settings, timeout), groups)
+        for each in describe_groups(connect(), groups)
         for member in sorted(each.members)
     ]
     if as_json:
@@ -149,16 +135,14 @@ def members(
 
 
 @app.command()
+@connected
 def state(
+    connect: Connect,
     groups: Groups = None,
     as_json: Json = False,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
-    client_settings: ClientSettings = None,
-    timeout: Timeout = DEFAULT_TIMEOUT_SECONDS,
 ) -> None:
     """Show the coordinator, assignor, state and size of groups."""
     from moldau.tools.commands.groups.description import describe_groups
-    from moldau.tools.shared.connection import Connection
 
     rows = [
         {
@@ -168,7 +152,7 @@ def state(
             "state": each.state,
             "members": len(each.members),
         }
-        for each in describe_groups(Connection(bootstrap, client_settings, timeout), groups)
+        for each in describe_groups(connect(), groups)
     ]
     if as_json:
         print_json(rows)
@@ -184,7 +168,9 @@ def state(
 
 
 @app.command()
+@connected
 def delete(
+    connect: Connect,
     groups: Annotated[
         list[str],
         typer.Argument(
@@ -195,18 +181,14 @@ def delete(
     yes: Annotated[
         bool, typer.Option("--yes", "-y", help="Do not ask before deleting what a regex matched.")
     ] = False,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
-    client_settings: ClientSettings = None,
-    timeout: Timeout = DEFAULT_TIMEOUT_SECONDS,
 ) -> None:
     """Delete groups and their committed offsets. The groups must have no members."""
     from moldau.client.admin.groups import delete_groups
     from moldau.client.admin.problem import KafkaProblem
     from moldau.tools.commands.groups.description import list_groups
     from moldau.tools.shared.admin import select_names
-    from moldau.tools.shared.connection import Connection
 
-    connection = Connection(bootstrap, client_settings, timeout)
+    connection = connect()
     existing = [each.group_id for each in list_groups(connection.cluster())]
     names = select_names(groups, existing, what="group", regex=regex, connection=connection)
     if regex and not yes:
@@ -222,7 +204,9 @@ def delete(
 
 
 @app.command("delete-offsets")
+@connected
 def delete_offsets(
+    connect: Connect,
     group: Annotated[str, typer.Argument(help="The group.", autocompletion=completion.groups)],
     topics: Annotated[
         list[str],
@@ -233,18 +217,14 @@ def delete_offsets(
             autocompletion=completion.topics_to_reset,
         ),
     ],
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
-    client_settings: ClientSettings = None,
-    timeout: Timeout = DEFAULT_TIMEOUT_SECONDS,
 ) -> None:
     """Delete a group's committed offsets of topics that no member is subscribed to."""
     from moldau.client.admin.groups import delete_committed_offsets
     from moldau.client.admin.problem import KafkaProblem
     from moldau.client.errors import error_words
     from moldau.tools.commands.groups.description import expand_topics
-    from moldau.tools.shared.connection import Connection
 
-    connection = Connection(bootstrap, client_settings, timeout)
+    connection = connect()
     try:
         outcome = delete_committed_offsets(connection.cluster(), group, expand_topics(connection, topics))
     except KafkaProblem as problem:

@@ -16,14 +16,7 @@ from moldau.tools.commands.groups.reset_plan import planned_offset, read_plan, w
 from moldau.tools.shared import completion
 from moldau.tools.shared.errors import CommandError, UsageError
 from moldau.tools.shared.offset_range import Bound
-from moldau.tools.shared.options import (
-    DEFAULT_BOOTSTRAP,
-    DEFAULT_TIMEOUT_SECONDS,
-    Bootstrap,
-    ClientSettings,
-    Json,
-    Timeout,
-)
+from moldau.tools.shared.options import Connect, Json, connected
 from moldau.tools.shared.output import note, print_json, print_table
 from moldau.tools.shared.timestamps import parse_duration_ms, parse_moment_ms
 
@@ -49,7 +42,9 @@ Examples:
 INACTIVE_STATES = ("Empty", "Dead")
 
 
+@connected
 def reset_offsets(
+    connect: Connect,
     groups: Annotated[
         list[str] | None,
         typer.Argument(metavar="GROUP", help="The groups.", autocompletion=completion.groups),
@@ -102,14 +97,10 @@ def reset_offsets(
     execute: Annotated[bool, typer.Option("--execute", help="Apply the plan.")] = False,
     export: Annotated[bool, typer.Option("--export", help="Print the plan as CSV for --from-file.")] = False,
     as_json: Json = False,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
-    client_settings: ClientSettings = None,
-    timeout: Timeout = DEFAULT_TIMEOUT_SECONDS,
 ) -> None:
     """Move what a group will read next (see HELP)."""
     from moldau.tools.commands.groups.description import list_groups
     from moldau.tools.shared.admin import require_names
-    from moldau.tools.shared.connection import Connection
 
     if dry_run and execute:
         raise UsageError("--dry-run and --execute contradict each other: give one")
@@ -129,7 +120,7 @@ def reset_offsets(
     )
     if from_file is None and bool(topics) == all_topics:
         raise UsageError("name the partitions: --topic TOPIC, --topic TOPIC:0,1 or --all-topics")
-    connection = Connection(bootstrap, client_settings, timeout)
+    connection = connect()
     names = list(groups or [each.group_id for each in list_groups(connection.cluster())])
     _require_inactive(connection, names)
     listed = read_plan(from_file, names) if from_file is not None else None

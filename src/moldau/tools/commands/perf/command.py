@@ -15,15 +15,7 @@ import typer
 
 from moldau.tools.shared import completion
 from moldau.tools.shared.errors import CommandError, UsageError
-from moldau.tools.shared.options import (
-    DEFAULT_BOOTSTRAP,
-    DEFAULT_TIMEOUT_SECONDS,
-    Bootstrap,
-    ClientSettings,
-    Json,
-    Timeout,
-    teach,
-)
+from moldau.tools.shared.options import Connect, Json, connected, teach
 from moldau.tools.shared.output import note, print_json
 
 if TYPE_CHECKING:
@@ -61,7 +53,9 @@ def register(root: typer.Typer) -> None:
 
 
 @app.command("produce", help=teach(PRODUCE_HELP))
+@connected
 def produce(
+    connect: Connect,
     topic: Topic,
     records: Records = 1_000_000,
     size: Annotated[int, typer.Option("--size", min=1, help="Bytes of each value (random letters).")] = 100,
@@ -79,26 +73,22 @@ def produce(
         typer.Option("--transaction-ms", min=1, help="In transactions that are committed after this time."),
     ] = None,
     as_json: Json = False,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
-    client_settings: ClientSettings = None,
-    timeout: Timeout = DEFAULT_TIMEOUT_SECONDS,
 ) -> None:
     """Write records (see PRODUCE_HELP)."""
     from moldau.tools.commands.perf.figures import produced, sent_json
     from moldau.tools.commands.perf.live import Live
     from moldau.tools.commands.perf.producing import Load, ProducerLoad
-    from moldau.tools.shared.connection import Connection
 
     if warmup >= records:
         raise UsageError(f"--warmup {warmup} leaves nothing of {records} records to measure")
     payloads = _payloads(size, payload_file)
-    connection = Connection(bootstrap, client_settings, timeout)
+    connection = connect()
     more = {"transactional_id": f"moldau-perf-{os.getpid()}"} if transaction_ms else {}
     settings = connection.settings(**more)
     load = Load(topic, records, payloads, throughput, warmup, transaction_ms)
     with Live("writing", records) as live:
         run = ProducerLoad(load, settings, lambda window: live.show(window.records, window.bytes), 0.25)
-        _require_topic(run.producer, topic, timeout)
+        _require_topic(run.producer, topic, connect.timeout_seconds)
         outcome = run.run()
     if as_json:
         print_json(sent_json(topic, outcome))
@@ -109,7 +99,9 @@ def produce(
 
 
 @app.command("consume")
+@connected
 def consume(
+    connect: Connect,
     topic: Topic,
     records: Records = 1_000_000,
     group: Annotated[
@@ -125,17 +117,13 @@ def consume(
         float, typer.Option("--patience", metavar="SECONDS", help="Stop after so long without a record.")
     ] = 5.0,
     as_json: Json = False,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
-    client_settings: ClientSettings = None,
-    timeout: Timeout = DEFAULT_TIMEOUT_SECONDS,
 ) -> None:
     """Read records as fast as one process can."""
     from moldau.tools.commands.perf.consuming import ConsumerLoad, Wanted
     from moldau.tools.commands.perf.figures import consumed, read_json
     from moldau.tools.commands.perf.live import Live
-    from moldau.tools.shared.connection import Connection
 
-    connection = Connection(bootstrap, client_settings, timeout)
+    connection = connect()
     settings = connection.settings(
         group_id=group or f"moldau-perf-{os.getpid()}",
         auto_offset_reset="latest" if from_latest else "earliest",
@@ -159,26 +147,24 @@ def consume(
 
 
 @app.command("latency")
+@connected
 def latency(
+    connect: Connect,
     topic: Topic,
     records: Records = 1_000,
     size: Annotated[int, typer.Option("--size", min=1, help="Bytes of each value.")] = 100,
     acks: Annotated[str, typer.Option("--acks", help="1 or all.")] = "all",
     as_json: Json = False,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
-    client_settings: ClientSettings = None,
-    timeout: Timeout = DEFAULT_TIMEOUT_SECONDS,
 ) -> None:
     """Send one record after the other and read each back: the time from producer to consumer."""
     from moldau.tools.commands.perf.figures import chart, latencies_json, percentiles
     from moldau.tools.commands.perf.live import Live
     from moldau.tools.commands.perf.payloads import random_letters
     from moldau.tools.commands.perf.round_trips import Probe, measure
-    from moldau.tools.shared.connection import Connection
 
     if acks not in ("1", "all", "-1"):
         raise UsageError(f"--acks {acks}: latency needs an acknowledgement; write 1 or all")
-    connection = Connection(bootstrap, client_settings, timeout)
+    connection = connect()
     values = random_letters(size)
     probe = Probe(value=lambda: values(1)[0])
     with Live("round trips", records) as live:

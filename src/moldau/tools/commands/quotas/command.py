@@ -9,14 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from moldau.tools.shared.errors import CommandError, UsageError
-from moldau.tools.shared.options import (
-    DEFAULT_BOOTSTRAP,
-    DEFAULT_TIMEOUT_SECONDS,
-    Bootstrap,
-    ClientSettings,
-    Json,
-    Timeout,
-)
+from moldau.tools.shared.options import Connect, Json, connected
 from moldau.tools.shared.output import print_json, print_table
 
 if TYPE_CHECKING:
@@ -51,7 +44,9 @@ def register(root: typer.Typer) -> None:
 
 
 @app.command("list")
+@connected
 def list_(
+    connect: Connect,
     user: User = None,
     default_user: DefaultUser = False,
     client_id: ClientId = None,
@@ -59,15 +54,12 @@ def list_(
     ip: Address = None,
     default_ip: DefaultAddress = False,
     as_json: Json = False,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
-    client_settings: ClientSettings = None,
-    timeout: Timeout = DEFAULT_TIMEOUT_SECONDS,
 ) -> None:
     """List quotas: all, or those of a user, client id or address, alone and together with another."""
     from moldau.client.admin.quotas import find_quotas
 
     parts = _parts(user, default_user, client_id, default_client_id, ip, default_ip)
-    with _cluster(bootstrap, client_settings, timeout) as cluster:
+    with _cluster(connect) as cluster:
         found = find_quotas(cluster, parts, strict=False)
     items = sorted(found.items(), key=_order)
     rows = [{"entity": dict(entity), "quotas": _numbers(values)} for entity, values in items]
@@ -81,7 +73,9 @@ def list_(
 
 
 @app.command()
+@connected
 def add(
+    connect: Connect,
     user: User = None,
     default_user: DefaultUser = False,
     client_id: ClientId = None,
@@ -107,9 +101,6 @@ def add(
         int | None,
         typer.Option(min=1, metavar="COUNT", help="New connections of an address a second."),
     ] = None,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
-    client_settings: ClientSettings = None,
-    timeout: Timeout = DEFAULT_TIMEOUT_SECONDS,
 ) -> None:
     """Set quotas of a user, a client id, both together, or an address. They hold at once on every broker."""
     from moldau.client.admin.quotas import alter_quotas
@@ -127,14 +118,16 @@ def add(
         options = ", ".join(f"--{key.replace('_', '-')}" for key in KEYS)
         raise UsageError(f"no quota is given: name one or more of {options}")
     _check(parts, values)
-    with _cluster(bootstrap, client_settings, timeout) as cluster:
+    with _cluster(connect) as cluster:
         alter_quotas(cluster, parts, values)
     told = ", ".join(f"{key}={_number(value)}" for key, value in values.items())
     print(f"Set {told} for {_shown(tuple(parts.items()))}.")
 
 
 @app.command()
+@connected
 def remove(
+    connect: Connect,
     quotas: Annotated[
         list[str] | None, typer.Argument(metavar="QUOTA", help="Only these, such as producer_byte_rate.")
     ] = None,
@@ -144,9 +137,6 @@ def remove(
     default_client_id: DefaultClientId = False,
     ip: Address = None,
     default_ip: DefaultAddress = False,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
-    client_settings: ClientSettings = None,
-    timeout: Timeout = DEFAULT_TIMEOUT_SECONDS,
 ) -> None:
     """Remove quotas: all of an entity, or those that are named. Clients that wait for them go on at once."""
     from moldau.client.admin.quotas import alter_quotas, find_quotas
@@ -156,7 +146,7 @@ def remove(
     for each in named:
         if each not in KEYS:
             raise UsageError(f"{each!r} is no quota: use {', '.join(KEYS)}")
-    with _cluster(bootstrap, client_settings, timeout) as cluster:
+    with _cluster(connect) as cluster:
         (present,) = find_quotas(cluster, parts, strict=True).values() or ({},)
         missing = [each for each in named if each not in present]
         if missing or not present:
@@ -170,19 +160,18 @@ def remove(
 
 
 @app.command()
+@connected
 def explain(
+    connect: Connect,
     user: Annotated[str, typer.Option("--user", metavar="NAME", help="The user.")] = "ANONYMOUS",
     client_id: Annotated[str, typer.Option("--client-id", metavar="ID", help="The client id.")] = "",
     as_json: Json = False,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
-    client_settings: ClientSettings = None,
-    timeout: Timeout = DEFAULT_TIMEOUT_SECONDS,
 ) -> None:
     """Say which quotas a client has, which entity each comes from, and with whom it is shared."""
     from moldau.client.admin.quotas import find_quotas
     from moldau.common.access.quota_entities import CLIENT_KEYS, LimitTable
 
-    with _cluster(bootstrap, client_settings, timeout) as cluster:
+    with _cluster(connect) as cluster:
         found = find_quotas(cluster, {}, strict=False)
     rows = []
     for key in CLIENT_KEYS:
@@ -260,14 +249,13 @@ def _check(parts: Mapping[str, str | None], values: Mapping[str, float]) -> None
 
 
 @contextmanager
-def _cluster(bootstrap: str, client_settings: list[str] | None, timeout: float) -> Iterator[Cluster]:
+def _cluster(connect: Connect) -> Iterator[Cluster]:
     """The cluster; who lacks the right is told which one."""
     from moldau.client.admin.problem import KafkaProblem
     from moldau.common.protocol.errors import ErrorCode
-    from moldau.tools.shared.connection import Connection
 
     try:
-        yield Connection(bootstrap, client_settings, timeout).cluster()
+        yield connect().cluster()
     except KafkaProblem as problem:
         words = f"the broker refused: {problem.words}"
         if problem.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED:

@@ -19,14 +19,7 @@ from moldau.tools.commands.records.group_commits import GroupCommits
 from moldau.tools.shared import completion
 from moldau.tools.shared.admin import no_such_topic
 from moldau.tools.shared.errors import CommandError, UsageError, explain_kafka_error, is_of_unused_group
-from moldau.tools.shared.options import (
-    DEFAULT_BOOTSTRAP,
-    DEFAULT_TIMEOUT_SECONDS,
-    Bootstrap,
-    ClientSettings,
-    Timeout,
-    teach,
-)
+from moldau.tools.shared.options import Connect, connected, teach
 from moldau.tools.shared.schema_registry import RegistryOfRecords, RegistrySettings, registry_conf
 
 if TYPE_CHECKING:
@@ -65,7 +58,9 @@ def register(root: typer.Typer) -> None:
     root.command("consume", help=teach(HELP))(consume)
 
 
+@connected
 def consume(
+    connect: Connect,
     topics: Annotated[
         list[str], typer.Argument(metavar="TOPIC", help="Topics to read.", autocompletion=completion.topics)
     ],
@@ -113,13 +108,9 @@ def consume(
         bool,
         typer.Option("--print-schema-ids", help="Print the schema's id behind each decoded key and value."),
     ] = False,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
-    client_settings: ClientSettings = None,
-    timeout: Timeout = DEFAULT_TIMEOUT_SECONDS,
 ) -> None:
     """Print the records of one or several topics (see HELP)."""
     from moldau.tools.commands.records.render import compile_renderer, render_json
-    from moldau.tools.shared.connection import Connection
     from moldau.tools.shared.offset_range import parse_offset_range
 
     renderer = render_json if as_json else compile_renderer(form)
@@ -132,7 +123,7 @@ def consume(
             "with --group the group decides where to read: leave out -p, and -o can only be start or end "
             "(for a group without offsets); reset its offsets with `moldau groups reset-offsets`"
         )
-    connection = Connection(bootstrap, client_settings, timeout)
+    connection = connect()
     settings: dict[str, Any] = {
         "isolation_level": "read_committed" if read_committed else "read_uncommitted",
         "auto_offset_reset": "latest" if wanted.start.kind == "end" else "earliest",
@@ -233,11 +224,11 @@ class _Reader:
         from moldau.tools.shared.offset_range import Bound, resolve
 
         partitions = self._partitions(topics, only, connection)
-        timeout = connection.timeout_seconds
-        starts = resolve(self._consumer, wanted.start, partitions, timeout)
+        cluster = connection.cluster()
+        starts = resolve(cluster, wanted.start, partitions)
         if self._stop_at_end:
-            self._stops = resolve(self._consumer, wanted.stop or Bound("end"), partitions, timeout)
-            lows = resolve(self._consumer, Bound("start"), partitions, timeout)
+            self._stops = resolve(cluster, wanted.stop or Bound("end"), partitions)
+            lows = resolve(cluster, Bound("start"), partitions)
             starts = {each: max(start, lows[each]) for each, start in starts.items()}
         self._open = {each for each in partitions if not self._stops or starts[each] < self._stops[each]}
         self._consumer.assign([TopicPartition(*each, starts[each]) for each in sorted(self._open)])

@@ -19,14 +19,7 @@ import typer
 from moldau.tools.shared import completion
 from moldau.tools.shared.causes import LIBRDKAFKA_GAVE_UP, why_not_written
 from moldau.tools.shared.errors import CommandError, UsageError, explain_kafka_error
-from moldau.tools.shared.options import (
-    DEFAULT_BOOTSTRAP,
-    DEFAULT_TIMEOUT_SECONDS,
-    Bootstrap,
-    ClientSettings,
-    Timeout,
-    teach,
-)
+from moldau.tools.shared.options import Connect, connected, teach
 from moldau.tools.shared.output import note
 from moldau.tools.shared.schema_registry import RegistryOfRecords, RegistrySettings, registry_conf
 
@@ -63,7 +56,9 @@ def register(root: typer.Typer) -> None:
     root.command("produce", help=teach(HELP))(produce)
 
 
+@connected
 def produce(
+    connect: Connect,
     topic: Annotated[
         str,
         typer.Argument(
@@ -170,14 +165,10 @@ def produce(
         bool, typer.Option("--register/--no-register", help="Register a schema that is not yet registered.")
     ] = True,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no summary.")] = False,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
-    client_settings: ClientSettings = None,
-    timeout: Timeout = DEFAULT_TIMEOUT_SECONDS,
 ) -> None:
     """Send records (see HELP)."""
     from moldau.tools.commands.records.encoding import Said, encoders
     from moldau.tools.commands.records.render import compile_renderer
-    from moldau.tools.shared.connection import Connection
     from moldau.tools.shared.options import parse_assignments
     from moldau.tools.shared.progress import Progress
 
@@ -201,7 +192,7 @@ def produce(
         )
     elif key_said.anything or value_said.anything or registry_settings:
         raise UsageError("options of schemas need --schema-registry")
-    connection = Connection(bootstrap, client_settings, timeout)
+    connection = connect()
     producer = connection.producer(
         acks=acks,
         compression_type=compression,
@@ -209,7 +200,7 @@ def produce(
         # As the Java client: the same key goes to the same partition whoever sends it.
         partitioner="murmur2_random",
         topic_metadata_propagation_max_ms=3_000,
-        message_timeout_ms=int(timeout * 1_000),
+        message_timeout_ms=int(connect.timeout_seconds * 1_000),
         **({"transactional_id": transactional_id} if transactional_id else {}),
     )
     sender = _Sender(
@@ -227,12 +218,15 @@ def produce(
     paths = files or []
     shown = None if quiet else Progress("sent", sum(path.stat().st_size for path in paths if path.is_file()))
     started_at = time.monotonic()
-    with _transaction(producer, timeout) if transactional_id else nullcontext(), shown or nullcontext():
+    with (
+        _transaction(producer, connect.timeout_seconds) if transactional_id else nullcontext(),
+        shown or nullcontext(),
+    ):
         for record, consumed_bytes in _input(paths, form, lone_tombstone=tombstone and key is not None):
             sender.send(record)
             if shown is not None and sender.sent % PROGRESS_EVERY_RECORDS == 0:
                 shown.show(sender.sent, consumed_bytes)
-        sender.finish(timeout)
+        sender.finish(connect.timeout_seconds)
         _require_all(sender, connection)
     _summarise(sender, time.monotonic() - started_at, quiet)
 

@@ -22,7 +22,7 @@ from moldau.tools.commands.streams.description import (
     log_ends,
     now_seconds,
 )
-from moldau.tools.shared.errors import CommandError, explain_kafka_failure
+from moldau.tools.shared.errors import CommandError
 from moldau.tools.shared.output import note, print_json, print_table
 
 if TYPE_CHECKING:
@@ -193,14 +193,13 @@ def forget(root: Folder, flows: Sequence[FlowDescription], connection: Connectio
 
 
 def _delete_groups(connection: Connection, groups: list[str]) -> None:
-    from confluent_kafka import KafkaError, KafkaException
+    from moldau.client.admin.groups import delete_groups
+    from moldau.client.admin.problem import KafkaProblem
+    from moldau.common.protocol.errors import ErrorCode
+    from moldau.tools.shared.admin import refusal
 
-    answers = connection.admin().delete_consumer_groups(groups, request_timeout=connection.timeout_seconds)
-    for group, answer in answers.items():
-        try:
-            answer.result()
-        except KafkaException as failure:
-            if failure.args[0].code() != KafkaError.GROUP_ID_NOT_FOUND:
-                note(f"moldau: group {group} stays: {explain_kafka_failure(failure)}")
-        else:
+    for group, code in delete_groups(connection.cluster(), groups).items():
+        if not code:
             note(f"removed group {group}")
+        elif code != ErrorCode.GROUP_ID_NOT_FOUND:
+            note(f"moldau: group {group} stays: {refusal(connection, KafkaProblem(code))}")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from moldau.streams.checkpoints import Owner, Position, checkpoints_in, position_of
 from moldau.streams.folder import Folder
@@ -63,9 +63,10 @@ def known_flows(root: Folder, app: str | None = None, flows: Iterable[str] = ())
 
 def flows_by_groups(connection: Connection) -> list[FlowDescription]:
     """The flows that have a consumer group."""
-    answer = connection.admin().list_consumer_groups(request_timeout=connection.timeout_seconds).result()
+    from moldau.client.admin.groups import list_groups
+
     found = []
-    for group in answer.valid:
+    for group in list_groups(connection.cluster()):
         names = app_and_flow(group.group_id)
         if names is not None and not group.group_id.endswith(LEDGER_SUFFIX):
             found.append(FlowDescription(*names))
@@ -74,38 +75,16 @@ def flows_by_groups(connection: Connection) -> list[FlowDescription]:
 
 def committed(connection: Connection, group: str) -> dict[Place, int]:
     """The committed offsets of a group."""
-    from confluent_kafka import ConsumerGroupTopicPartitions
+    from moldau.client.admin.groups import committed_offsets
 
-    (answer,) = (
-        connection.admin()
-        .list_consumer_group_offsets(
-            [ConsumerGroupTopicPartitions(group)], request_timeout=connection.timeout_seconds
-        )
-        .values()
-    )
-    return {
-        (each.topic, each.partition): each.offset
-        for each in answer.result().topic_partitions or ()
-        if each.offset >= 0
-    }
+    return {place: each.offset for place, each in committed_offsets(connection.cluster(), group).items()}
 
 
 def log_ends(connection: Connection, places: Iterable[Place]) -> dict[Place, int]:
-    """The log end offsets of partitions; partitions that do not exist are left out."""
-    from confluent_kafka import KafkaException, TopicPartition
-    from confluent_kafka.admin import OffsetSpec
+    """The log end offsets of partitions; those that do not exist or have no leader are left out."""
+    from moldau.client.admin.groups import end_offsets
 
-    latest: Any = OffsetSpec
-    asked = {TopicPartition(*place): latest.latest() for place in places}
-    ends = {}
-    if asked:
-        answers = connection.admin().list_offsets(asked, request_timeout=connection.timeout_seconds)
-        for partition, answer in answers.items():
-            try:
-                ends[partition.topic, partition.partition] = answer.result().offset
-            except KafkaException:
-                continue
-    return ends
+    return end_offsets(connection.cluster(), places)
 
 
 def lag(positions: Mapping[Place, int], ends: Mapping[Place, int]) -> int | None:

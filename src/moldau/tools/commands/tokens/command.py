@@ -7,19 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from moldau.tools.shared.errors import UsageError
-from moldau.tools.shared.options import (
-    DEFAULT_BOOTSTRAP,
-    DEFAULT_TIMEOUT_SECONDS,
-    Bootstrap,
-    ClientSettings,
-    Json,
-    Timeout,
-)
+from moldau.tools.shared.options import Connect, Json, connected
 from moldau.tools.shared.output import note, print_json, print_table
 
 if TYPE_CHECKING:
     from moldau.client.admin.tokens import Token
-    from moldau.client.cluster import Cluster
 
 OF_THE_BROKER = -1
 
@@ -39,14 +31,10 @@ def register(root: typer.Typer) -> None:
     root.add_typer(app, name="tokens")
 
 
-def _cluster(bootstrap: str, client_settings: list[str] | None, timeout: float) -> Cluster:
-    from moldau.tools.shared.connection import Connection
-
-    return Connection(bootstrap, client_settings, timeout).cluster()
-
-
 @app.command("list")
+@connected
 def list_(
+    connect: Connect,
     owners: Annotated[
         list[str] | None,
         typer.Option(
@@ -58,21 +46,19 @@ def list_(
         typer.Option("--show-hmacs", help="Print the HMACs as well: whoever has one can log in with it."),
     ] = False,
     as_json: Json = False,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
-    client_settings: ClientSettings = None,
-    timeout: Timeout = DEFAULT_TIMEOUT_SECONDS,
 ) -> None:
     """List the tokens that you own, asked for, or may renew; others as far as you may see them."""
     from moldau.client.admin.tokens import describe_tokens
 
     named = [_principal(each, "--owner") for each in owners or ()]
-    cluster = _cluster(bootstrap, client_settings, timeout)
-    tokens = describe_tokens(cluster, named or None)
+    tokens = describe_tokens(connect().cluster(), named or None)
     _show(tokens, as_json=as_json, with_hmacs=with_hmacs)
 
 
 @app.command()
+@connected
 def create(
+    connect: Connect,
     owner: Annotated[
         str, typer.Option("--owner", metavar="User:NAME", help="For whom; without it, for yourself.")
     ] = "",
@@ -89,22 +75,20 @@ def create(
         ),
     ] = "",
     as_json: Json = False,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
-    client_settings: ClientSettings = None,
-    timeout: Timeout = DEFAULT_TIMEOUT_SECONDS,
 ) -> None:
     """Create a token, and print its HMAC: the password of SCRAM logins with it."""
     from moldau.client.admin.tokens import create_token
 
     named = [_principal(each, "--renewer") for each in renewers or ()]
     whose = _principal(owner, "--owner") if owner else None
-    cluster = _cluster(bootstrap, client_settings, timeout)
-    token = create_token(cluster, named, _period_ms(lifetime), whose)
+    token = create_token(connect().cluster(), named, _period_ms(lifetime), whose)
     _show([token], as_json=as_json, with_hmacs=True)
 
 
 @app.command()
+@connected
 def renew(
+    connect: Connect,
     hmac: Hmac,
     period: Annotated[
         str,
@@ -115,16 +99,12 @@ def renew(
         ),
     ] = "",
     as_json: Json = False,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
-    client_settings: ClientSettings = None,
-    timeout: Timeout = DEFAULT_TIMEOUT_SECONDS,
 ) -> None:
     """Let a token expire later; never later than its maximum lifetime."""
     from moldau.client.admin.tokens import renew_token
 
     secret = _secret(hmac)
-    cluster = _cluster(bootstrap, client_settings, timeout)
-    moment_ms = renew_token(cluster, secret, _period_ms(period))
+    moment_ms = renew_token(connect().cluster(), secret, _period_ms(period))
     if as_json:
         print_json({"expires": _moment(moment_ms)})
     else:
@@ -132,16 +112,15 @@ def renew(
 
 
 @app.command()
+@connected
 def remove(
+    connect: Connect,
     hmac: Hmac,
     after: Annotated[
         str | None,
         typer.Option("--after", metavar="DURATION", help="Not at once, but after this time (90s, 12h)."),
     ] = None,
     as_json: Json = False,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
-    client_settings: ClientSettings = None,
-    timeout: Timeout = DEFAULT_TIMEOUT_SECONDS,
 ) -> None:
     """Let a token expire. Clients that are logged in with it stay so until they have to log in again."""
     from moldau.client.admin.tokens import expire_token
@@ -149,8 +128,7 @@ def remove(
     if after is not None and not after.strip():
         raise UsageError("--after is empty: write 90s or 12h, or leave it out to remove the token at once")
     secret = _secret(hmac)
-    cluster = _cluster(bootstrap, client_settings, timeout)
-    moment_ms = expire_token(cluster, secret, _period_ms(after or ""))
+    moment_ms = expire_token(connect().cluster(), secret, _period_ms(after or ""))
     gone = not after
     if as_json:
         print_json({"expires": None if gone else _moment(moment_ms), "removed": gone})

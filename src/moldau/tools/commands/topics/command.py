@@ -7,16 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from moldau.tools.shared import completion
-from moldau.tools.shared.errors import CommandError, UsageError, error_name, explain_kafka_failure
-from moldau.tools.shared.options import (
-    DEFAULT_BOOTSTRAP,
-    DEFAULT_TIMEOUT_SECONDS,
-    Bootstrap,
-    ClientSettings,
-    Json,
-    Timeout,
-    parse_assignments,
-)
+from moldau.tools.shared.errors import CommandError, UsageError
+from moldau.tools.shared.options import Connect, Json, connected, parse_assignments
 from moldau.tools.shared.output import print_json, print_table
 
 if TYPE_CHECKING:
@@ -83,7 +75,9 @@ def register(root: typer.Typer) -> None:
 
 
 @app.command("list")
+@connected
 def list_(
+    connect: Connect,
     topics: Patterns = None,
     internal: Internal = False,
     under_replicated: UnderReplicated = False,
@@ -92,18 +86,12 @@ def list_(
     at_min_isr: AtMinIsr = False,
     with_overrides: Overrides = False,
     as_json: Json = False,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
-    client_settings: ClientSettings = None,
-    timeout: Timeout = DEFAULT_TIMEOUT_SECONDS,
 ) -> None:
     """List topics with their partitions and replicas."""
     from moldau.tools.commands.topics.description import Filter, load_topics
-    from moldau.tools.shared.connection import Connection
 
     wanted = Filter(under_replicated, unavailable, under_min_isr, at_min_isr, with_overrides)
-    found = load_topics(
-        Connection(bootstrap, client_settings, timeout), topics, internal=internal, wanted=wanted
-    )
+    found = load_topics(connect(), topics, internal=internal, wanted=wanted)
     rows = [
         {"topic": each.name, "partitions": len(each.partitions), "replicas": each.replication_factor}
         for each in found
@@ -116,7 +104,9 @@ def list_(
 
 
 @app.command()
+@connected
 def create(
+    connect: Connect,
     topics: Annotated[list[str], typer.Argument(metavar="TOPIC", help="Names of the topics to create.")],
     partitions: Annotated[
         int, typer.Option("--partitions", "-p", help="Partitions (the broker's default if absent).")
@@ -135,45 +125,28 @@ def create(
         bool, typer.Option("--if-not-exists", help="Succeed if the topic exists.")
     ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only validate; create nothing.")] = False,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
-    client_settings: ClientSettings = None,
-    timeout: Timeout = DEFAULT_TIMEOUT_SECONDS,
 ) -> None:
     """Create topics."""
-    from confluent_kafka.admin import NewTopic
-
-    from moldau.tools.shared.admin import ANSWER_SECONDS, wait
-    from moldau.tools.shared.causes import with_cause
-    from moldau.tools.shared.connection import Connection
+    from moldau.client.admin.topics import NewTopic, create_topics
+    from moldau.tools.shared.admin import refusal
 
     settings = parse_assignments(config, "--config")
-    connection = Connection(bootstrap, client_settings, timeout)
+    connection = connect()
     assignment = _parse_assignment(replica_assignment)
-    requests = [
-        NewTopic(name, num_partitions=len(assignment), replica_assignment=assignment, config=settings)
-        if assignment
-        else NewTopic(name, num_partitions=partitions, replication_factor=replication_factor, config=settings)
-        for name in topics
+    asked = [
+        NewTopic(name, partitions, replication_factor, dict(enumerate(assignment)), settings)
+        for name in dict.fromkeys(topics)
     ]
-    futures = connection.admin().create_topics(
-        requests,
-        request_timeout=timeout + ANSWER_SECONDS,
-        operation_timeout=timeout,
-        validate_only=dry_run,
+    _, refused = create_topics(
+        connection.cluster(), asked, validate_only=dry_run, timeout_seconds=connect.timeout_seconds
     )
     failures = []
-    for name, future in futures.items():
-        try:
-            wait(future, connection)
-        except Exception as failure:
-            sentence = explain_kafka_failure(failure)
-            if sentence is None:
-                raise
-            sentence = with_cause(sentence, error_name(failure), connection)
-            if not (if_not_exists and "TOPIC_ALREADY_EXISTS" in sentence):
-                failures.append(f"{name}: {sentence}")
-        else:
-            print(f"Topic {name} would be created." if dry_run else f"Created topic {name}.")
+    for topic in asked:
+        problem = refused.get(topic.name)
+        if problem is None:
+            print(f"Topic {topic.name} would be created." if dry_run else f"Created topic {topic.name}.")
+        elif not (if_not_exists and problem.name == "TOPIC_ALREADY_EXISTS"):
+            failures.append(f"{topic.name}: {refusal(connection, problem)}")
     if failures:
         raise CommandError("\nmoldau: ".join(failures))
 
@@ -189,7 +162,9 @@ def _parse_assignment(text: str) -> list[list[int]]:
 
 
 @app.command()
+@connected
 def describe(
+    connect: Connect,
     topics: Patterns = None,
     internal: Internal = False,
     all_settings: Annotated[
@@ -201,17 +176,13 @@ def describe(
     at_min_isr: AtMinIsr = False,
     with_overrides: Overrides = False,
     as_json: Json = False,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
-    client_settings: ClientSettings = None,
-    timeout: Timeout = DEFAULT_TIMEOUT_SECONDS,
 ) -> None:
     """Show partitions, leaders, replicas, offsets and settings."""
     from moldau.tools.commands.topics.description import Filter, kafka_lines, load_topics
-    from moldau.tools.shared.connection import Connection
     from moldau.tools.shared.output import on_terminal
 
     wanted = Filter(under_replicated, unavailable, under_min_isr, at_min_isr, with_overrides)
-    connection = Connection(bootstrap, client_settings, timeout)
+    connection = connect()
     # Offsets cost a request a leader; the lines for scripts do not show them.
     found = load_topics(
         connection, topics, internal=internal, wanted=wanted, offsets=as_json or on_terminal()
@@ -246,7 +217,9 @@ def _show(topic: TopicDescription, all_settings: bool) -> None:
 
 
 @app.command()
+@connected
 def alter(
+    connect: Connect,
     topics: Names,
     partitions: Annotated[
         int, typer.Option("--partitions", "-p", help="The new number of partitions: it can only grow.")
@@ -258,30 +231,23 @@ def alter(
     ] = None,
     regex: Regex = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only validate; change nothing.")] = False,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
-    client_settings: ClientSettings = None,
-    timeout: Timeout = DEFAULT_TIMEOUT_SECONDS,
 ) -> None:
     """Add partitions, set and unset settings."""
-    from confluent_kafka.admin import NewPartitions
-
     from moldau.client.admin.configs import TOPIC
+    from moldau.client.admin.topics import enlarge_topics
     from moldau.tools.shared.admin import (
-        ANSWER_SECONDS,
         change_settings,
+        report_each,
         require_names,
         select_names,
         topic_names,
-        wait_for_each,
     )
-    from moldau.tools.shared.connection import Connection
 
     settings = parse_assignments(config, "--config")
     if not partitions and not settings and not delete_config:
         raise UsageError("nothing to alter: give --partitions, --config or --delete-config")
     require_names(delete_config, "--delete-config")
-    connection = Connection(bootstrap, client_settings, timeout)
-    admin = connection.admin()
+    connection = connect()
     names = select_names(
         topics,
         topic_names(connection, internal=True),
@@ -291,14 +257,14 @@ def alter(
     )
     well = True
     if partitions:
-        futures = admin.create_partitions(
-            [NewPartitions(name, partitions) for name in names],
-            request_timeout=timeout + ANSWER_SECONDS,
-            operation_timeout=timeout,
+        refused = enlarge_topics(
+            connection.cluster(),
+            dict.fromkeys(names, partitions),
             validate_only=dry_run,
+            timeout_seconds=connect.timeout_seconds,
         )
         verb = "would have" if dry_run else "now has"
-        well = wait_for_each(futures, connection, f"{{}} {verb} {partitions} partitions.")
+        well = report_each(connection, names, refused, f"{{}} {verb} {partitions} partitions.")
     if (settings or delete_config) and not dry_run:
         well &= change_settings(connection, TOPIC, names, settings, delete_config or ())
     if not well:
@@ -306,7 +272,9 @@ def alter(
 
 
 @app.command()
+@connected
 def delete(
+    connect: Connect,
     topics: Names,
     regex: Regex = False,
     if_exists: Annotated[
@@ -315,31 +283,26 @@ def delete(
     yes: Annotated[
         bool, typer.Option("--yes", "-y", help="Do not ask before deleting what a regex matched.")
     ] = False,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
-    client_settings: ClientSettings = None,
-    timeout: Timeout = DEFAULT_TIMEOUT_SECONDS,
 ) -> None:
     """Delete topics and their records."""
-    from moldau.tools.shared.admin import ANSWER_SECONDS, select_names, topic_names, wait_for_each
-    from moldau.tools.shared.connection import Connection
+    from moldau.client.admin.topics import delete_topics
+    from moldau.tools.shared.admin import report_each, select_names, topic_names
 
-    connection = Connection(bootstrap, client_settings, timeout)
-    admin = connection.admin()
+    connection = connect()
     existing = topic_names(connection, internal=not regex)
     asked = [name for name in topics if regex or not if_exists or name in existing]
     names = select_names(asked, existing, what="topic", regex=regex, connection=connection)
     if regex and not yes:
         typer.confirm(f"delete {', '.join(names)}?", abort=True, err=True)
-    if names and not wait_for_each(
-        admin.delete_topics(names, request_timeout=timeout + ANSWER_SECONDS, operation_timeout=timeout),
-        connection,
-        "Deleted topic {}.",
-    ):
+    refused = delete_topics(connection.cluster(), names, timeout_seconds=connect.timeout_seconds)
+    if not report_each(connection, names, refused, "Deleted topic {}."):
         raise typer.Exit(1)
 
 
 @app.command()
+@connected
 def trim(
+    connect: Connect,
     topic: Annotated[str, typer.Argument(help="The topic.", autocompletion=completion.topics)],
     before: Annotated[
         str,
@@ -348,17 +311,14 @@ def trim(
     partitions: Annotated[
         list[int] | None, typer.Option("--partition", "-p", help="Only this partition. May be repeated.")
     ] = None,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
-    client_settings: ClientSettings = None,
-    timeout: Timeout = DEFAULT_TIMEOUT_SECONDS,
 ) -> None:
     """Delete the records before an offset or a timestamp."""
     import time
 
-    from confluent_kafka import TopicPartition
-
-    from moldau.tools.shared.admin import no_such_topic, wait
-    from moldau.tools.shared.connection import Connection
+    from moldau.client.admin.problem import KafkaProblem
+    from moldau.client.admin.records import delete_records
+    from moldau.client.admin.topics import leaders
+    from moldau.tools.shared.admin import no_such_topic, refusal
     from moldau.tools.shared.offset_range import parse_offset_range, resolve
 
     if not before.strip("@ ") or ":" in before.partition("@")[0]:
@@ -367,24 +327,21 @@ def trim(
     if until.stop is not None:
         raise UsageError(f"--before {before!r} is a range: name where the log is to begin")
     bound = until.start
-    connection = Connection(bootstrap, client_settings, timeout)
-    admin = connection.admin()
-    known = admin.list_topics(timeout=timeout).topics
-    if topic not in known:
+    connection = connect()
+    known = leaders(connection.cluster(), [topic])
+    if not known:
         raise no_such_topic(connection, topic)
-    chosen = [
-        (topic, index) for index in sorted(known[topic].partitions) if not partitions or index in partitions
-    ]
     for index in partitions or ():
-        if index not in known[topic].partitions:
+        if (topic, index) not in known:
             raise CommandError(f"{topic} has no partition {index}: see `moldau topics describe {topic}`")
-    consumer = connection.consumer()
-    try:
-        offsets = resolve(consumer, bound, chosen, timeout)
-    finally:
-        consumer.close()
-    futures = admin.delete_records(
-        [TopicPartition(*each, offset) for each, offset in offsets.items()], request_timeout=timeout
-    )
-    for each, future in futures.items():
-        print(f"{each.topic}-{each.partition} now begins at offset {wait(future, connection).low_watermark}.")
+    chosen = [place for place in known if not partitions or place[1] in partitions]
+    offsets = resolve(connection.cluster(), bound, chosen)
+    trimmed = delete_records(connection.cluster(), offsets, timeout_seconds=connect.timeout_seconds)
+    failures = []
+    for (_, index), each in trimmed.items():
+        if each.error_code:
+            failures.append(f"{topic}-{index}: {refusal(connection, KafkaProblem(each.error_code))}")
+        else:
+            print(f"{topic}-{index} now begins at offset {each.low_watermark}.")
+    if failures:
+        raise CommandError("\nmoldau: ".join(failures))

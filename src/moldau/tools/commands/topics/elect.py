@@ -11,15 +11,7 @@ from moldau.client.admin.elections import Election, elect_leaders
 from moldau.client.admin.layout import Place
 from moldau.tools.shared import completion
 from moldau.tools.shared.errors import UsageError
-from moldau.tools.shared.options import (
-    DEFAULT_BOOTSTRAP,
-    DEFAULT_TIMEOUT_SECONDS,
-    Bootstrap,
-    ClientSettings,
-    Json,
-    Timeout,
-    teach,
-)
+from moldau.tools.shared.options import Connect, Json, connected, teach
 from moldau.tools.shared.output import print_json, print_table
 
 HELP = """Elect leaders: the preferred replicas, or (unclean) any that is alive.
@@ -42,7 +34,9 @@ class Type(StrEnum):
     UNCLEAN = "unclean"
 
 
+@connected
 def elect(
+    connect: Connect,
     topics: Annotated[
         list[str] | None,
         typer.Argument(
@@ -57,15 +51,11 @@ def elect(
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before an unclean election.")] = False,
     as_json: Json = False,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
-    client_settings: ClientSettings = None,
-    timeout: Timeout = DEFAULT_TIMEOUT_SECONDS,
 ) -> None:
     """Elect leaders (see HELP)."""
     from moldau.tools.shared.admin import select_names
-    from moldau.tools.shared.connection import Connection
 
-    connection = Connection(bootstrap, client_settings, timeout)
+    connection = connect()
     layout = connection.layout()
     if partitions and not topics:
         raise UsageError("--partition needs a topic")
@@ -79,7 +69,10 @@ def elect(
         ]
     if kind is Type.UNCLEAN and not yes:
         typer.confirm("elect leaders that may lack records? What they lack is lost.", abort=True, err=True)
-    found = [_row(each) for each in elect_leaders(layout.cluster, int(kind is Type.UNCLEAN), asked, timeout)]
+    found = [
+        _row(each)
+        for each in elect_leaders(layout.cluster, int(kind is Type.UNCLEAN), asked, connect.timeout_seconds)
+    ]
     if as_json:
         print_json(found)
     else:

@@ -13,16 +13,7 @@ import typer
 
 from moldau.tools.shared import completion
 from moldau.tools.shared.errors import CommandError, UsageError
-from moldau.tools.shared.options import (
-    DEFAULT_BOOTSTRAP,
-    DEFAULT_TIMEOUT_SECONDS,
-    Bootstrap,
-    ClientSettings,
-    Json,
-    Throttle,
-    Timeout,
-    teach,
-)
+from moldau.tools.shared.options import Connect, Json, Throttle, connected, teach
 from moldau.tools.shared.output import note, print_json, print_table
 
 if TYPE_CHECKING:
@@ -44,7 +35,9 @@ Examples:
 """
 
 
+@connected
 def reassign(
+    connect: Connect,
     topics: Annotated[
         list[str] | None,
         typer.Argument(
@@ -70,17 +63,13 @@ def reassign(
     ] = False,
     cancel: Annotated[bool, typer.Option("--cancel", help="Cancel what is under way.")] = False,
     as_json: Json = False,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
-    client_settings: ClientSettings = None,
-    timeout: Timeout = DEFAULT_TIMEOUT_SECONDS,
 ) -> None:
     """Give partitions other replicas (see HELP)."""
     from moldau.tools.commands.topics.reassign_plan import plan_json
-    from moldau.tools.shared.connection import Connection
 
     if status + cancel + bool(plan or brokers or replication_factor) != 1:
         raise UsageError("give one of: --plan; --brokers or --replication-factor; --status; --cancel")
-    layout = Connection(bootstrap, client_settings, timeout).layout()
+    layout = connect().layout()
     if status:
         _show_status(layout, _chosen(layout, topics), as_json)
     elif cancel:

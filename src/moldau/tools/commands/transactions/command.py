@@ -9,18 +9,10 @@ import typer
 
 from moldau.tools.shared import completion
 from moldau.tools.shared.errors import CommandError, UsageError
-from moldau.tools.shared.options import (
-    DEFAULT_BOOTSTRAP,
-    DEFAULT_TIMEOUT_SECONDS,
-    Bootstrap,
-    ClientSettings,
-    Json,
-    Timeout,
-)
+from moldau.tools.shared.options import Connect, Json, connected
 from moldau.tools.shared.output import note, print_json, print_table
 
 if TYPE_CHECKING:
-    from moldau.client.admin.layout import Layout
     from moldau.client.admin.transactions import Description
 
 DEFAULT_MAX_TIMEOUT_MINUTES = 15
@@ -41,18 +33,14 @@ def register(root: typer.Typer) -> None:
     root.add_typer(app, name="transactions")
 
 
-def _layout(bootstrap: str, client_settings: list[str] | None, timeout: float) -> Layout:
-    from moldau.tools.shared.connection import Connection
-
-    return Connection(bootstrap, client_settings, timeout).layout()
-
-
 def _now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
 @app.command("list")
+@connected
 def list_(
+    connect: Connect,
     states: Annotated[
         list[str] | None,
         typer.Option("--state", "-s", help="Only in this state (Ongoing, Empty, PrepareAbort, ...)."),
@@ -77,9 +65,6 @@ def list_(
         ),
     ] = "",
     as_json: Json = False,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
-    client_settings: ClientSettings = None,
-    timeout: Timeout = DEFAULT_TIMEOUT_SECONDS,
 ) -> None:
     """List transactional ids with their coordinator, producer id and state."""
     from moldau.client.admin.transactions import NONE, list_transactions
@@ -94,7 +79,7 @@ def list_(
             "state": each.state,
         }
         for each in list_transactions(
-            _layout(bootstrap, client_settings, timeout),
+            connect().layout(),
             states=states or (),
             producer_ids=producer_ids or (),
             duration_ms=duration_ms,
@@ -114,15 +99,14 @@ def list_(
 
 
 @app.command()
+@connected
 def describe(
+    connect: Connect,
     transactional_ids: Annotated[
         list[str] | None,
         typer.Argument(metavar="TRANSACTIONAL_ID", help="Transactional ids; default: all."),
     ] = None,
     as_json: Json = False,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
-    client_settings: ClientSettings = None,
-    timeout: Timeout = DEFAULT_TIMEOUT_SECONDS,
 ) -> None:
     """Show what the coordinator knows: producer id and epoch, state, timeout, age, partitions.
 
@@ -131,7 +115,7 @@ def describe(
     from moldau.client.admin.transactions import describe_transactions, list_transactions
     from moldau.tools.commands.transactions.description import refusal
 
-    layout = _layout(bootstrap, client_settings, timeout)
+    layout = connect().layout()
     if transactional_ids:
         described, refused = describe_transactions(layout.cluster, transactional_ids)
     else:
@@ -176,22 +160,21 @@ def _described(each: Description, now_ms: int) -> dict[str, object]:
 
 
 @app.command("describe-producers")
+@connected
 def describe_producers_(
+    connect: Connect,
     topic: Topic,
     partition: Partition,
     broker_id: Annotated[
         int | None, typer.Option("--broker-id", help="Ask this replica instead of the leader.")
     ] = None,
     as_json: Json = False,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
-    client_settings: ClientSettings = None,
-    timeout: Timeout = DEFAULT_TIMEOUT_SECONDS,
 ) -> None:
     """Show the producers of a partition, and the start offsets of their open transactions."""
     from moldau.client.admin.transactions import describe_producers
 
     place = (topic, partition)
-    producers = describe_producers(_layout(bootstrap, client_settings, timeout), [place], broker_id)[place]
+    producers = describe_producers(connect().layout(), [place], broker_id)[place]
     rows = [
         {
             "producer_id": each.producer_id,
@@ -218,7 +201,9 @@ def describe_producers_(
 
 
 @app.command("find-hanging")
+@connected
 def find_hanging_(
+    connect: Connect,
     topic: Annotated[
         str | None, typer.Option("--topic", help="Only this topic.", autocompletion=completion.topics)
     ] = None,
@@ -237,16 +222,13 @@ def find_hanging_(
         ),
     ] = DEFAULT_MAX_TIMEOUT_MINUTES,
     as_json: Json = False,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
-    client_settings: ClientSettings = None,
-    timeout: Timeout = DEFAULT_TIMEOUT_SECONDS,
 ) -> None:
     """Find open transactions that no coordinator will end: read_committed consumers would wait for ever."""
     from moldau.tools.commands.transactions.hanging import MS_A_MINUTE, choose_places, find_hanging
 
     if partition is not None and topic is None:
         raise UsageError("--partition needs --topic: of which topic is it?")
-    layout = _layout(bootstrap, client_settings, timeout)
+    layout = connect().layout()
     places = choose_places(layout, topic, partition, broker_id)
     now_ms = _now_ms()
     found = find_hanging(layout, places, max_timeout_minutes * MS_A_MINUTE, now_ms, broker_id)
@@ -282,7 +264,9 @@ def find_hanging_(
 
 
 @app.command()
+@connected
 def abort(
+    connect: Connect,
     topic: Topic,
     partition: Partition,
     start_offset: Annotated[
@@ -305,9 +289,6 @@ def abort(
             help="Even if its coordinator knows the transaction; only this partition is aborted then.",
         ),
     ] = False,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
-    client_settings: ClientSettings = None,
-    timeout: Timeout = DEFAULT_TIMEOUT_SECONDS,
 ) -> None:
     """Abort a hanging transaction in one partition, so that read_committed consumers go on.
 
@@ -324,7 +305,7 @@ def abort(
             "--coordinator-epoch; `moldau transactions describe-producers` shows them"
         )
     place = (topic, partition)
-    layout = _layout(bootstrap, client_settings, timeout)
+    layout = connect().layout()
     if start_offset is not None:
         found = producer_at(layout, place, start_offset)
         chosen = (found.producer_id, found.producer_epoch, found.coordinator_epoch)
@@ -335,11 +316,10 @@ def abort(
 
 
 @app.command()
+@connected
 def terminate(
+    connect: Connect,
     transactional_id: Annotated[str, typer.Argument(help="Whose transaction.")],
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
-    client_settings: ClientSettings = None,
-    timeout: Timeout = DEFAULT_TIMEOUT_SECONDS,
 ) -> None:
     """Abort the open transaction of a transactional id in all partitions, and fence its producer.
 
@@ -347,7 +327,7 @@ def terminate(
     """
     from moldau.tools.commands.transactions.description import end_by_fencing, require_description
 
-    cluster = _layout(bootstrap, client_settings, timeout).cluster
+    cluster = connect().layout().cluster
     before = require_description(cluster, transactional_id)
     if before.state == "Dead":
         raise CommandError(f"transactional id {transactional_id!r} has expired: there is nothing to end")

@@ -14,14 +14,7 @@ import typer
 from moldau.client.errors import error_words
 from moldau.common.protocol.errors import ErrorCode
 from moldau.tools.shared.errors import CommandError, UsageError
-from moldau.tools.shared.options import (
-    DEFAULT_BOOTSTRAP,
-    DEFAULT_TIMEOUT_SECONDS,
-    Bootstrap,
-    ClientSettings,
-    Json,
-    Timeout,
-)
+from moldau.tools.shared.options import Connect, Json, connected
 from moldau.tools.shared.output import print_json, print_table
 
 if TYPE_CHECKING:
@@ -50,17 +43,15 @@ def register(root: typer.Typer) -> None:
 
 
 @app.command("list")
+@connected
 def list_(
+    connect: Connect,
     users: Names = None,
     as_json: Json = False,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
-    client_settings: ClientSettings = None,
-    timeout: Timeout = DEFAULT_TIMEOUT_SECONDS,
 ) -> None:
     """List users with their mechanisms and iterations."""
-    from moldau.tools.shared.connection import Connection
 
-    found = _described(Connection(bootstrap, client_settings, timeout))
+    found = _described(connect())
     missing = [each for each in users or () if each not in found]
     if missing:
         raise CommandError(f"there is no user {missing[0]!r}: list them with `moldau users list`")
@@ -77,7 +68,9 @@ def list_(
 
 
 @app.command()
+@connected
 def add(
+    connect: Connect,
     user: Annotated[str, typer.Argument(help="The user's name.")],
     mechanisms: Mechanisms = None,
     password_file: Annotated[
@@ -88,19 +81,15 @@ def add(
         int,
         typer.Option(min=ITERATIONS_MIN, max=ITERATIONS_MAX, help="How often the password is hashed."),
     ] = ITERATIONS_MIN,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
-    client_settings: ClientSettings = None,
-    timeout: Timeout = DEFAULT_TIMEOUT_SECONDS,
 ) -> None:
     """Add a user, or give it another password. The password is asked for, or read from a file."""
     from moldau.client.admin.scram import ScramCredential, alter_scram_users
-    from moldau.tools.shared.connection import Connection
 
     if not user:
         raise UsageError("the name of a user cannot be empty")
     chosen = _chosen(mechanisms) or [SHA_256, SHA_512]
     password = _password(user, password_file)
-    cluster = Connection(bootstrap, client_settings, timeout).cluster()
+    cluster = connect().cluster()
     for each in chosen:  # Kafka takes one change of a user in a request
         credential = ScramCredential(each, iterations, os.urandom(SALT_BYTES), password)
         alter_scram_users(cluster, {user: [credential]}, {})
@@ -108,18 +97,16 @@ def add(
 
 
 @app.command()
+@connected
 def remove(
+    connect: Connect,
     user: Annotated[str, typer.Argument(help="The user's name.")],
     mechanisms: Mechanisms = None,
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
-    client_settings: ClientSettings = None,
-    timeout: Timeout = DEFAULT_TIMEOUT_SECONDS,
 ) -> None:
     """Remove a user, or only what it needs for one mechanism. Its connections last until they end."""
     from moldau.client.admin.scram import alter_scram_users
-    from moldau.tools.shared.connection import Connection
 
-    connection = Connection(bootstrap, client_settings, timeout)
+    connection = connect()
     held = _described(connection).get(user, {})
     if not held:
         raise CommandError(f"there is no user {user!r}: list them with `moldau users list`")

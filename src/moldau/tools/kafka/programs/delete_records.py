@@ -7,11 +7,12 @@ Offset -1 stands for the high watermark: all records.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from moldau.client.admin.routing import ask_broker, metadata
+from moldau.client.admin.layout import Place
+from moldau.client.admin.records import delete_records
 from moldau.common.protocol.errors import ErrorCode
 from moldau.tools.kafka.lines.json_fields import parse_json, text_field, whole_field
 from moldau.tools.kafka.lines.options import Option, Parser
@@ -19,11 +20,6 @@ from moldau.tools.kafka.problems import ToolError
 from moldau.tools.kafka.queries import reaching
 from moldau.tools.kafka.queries.refusals import words_of
 
-if TYPE_CHECKING:
-    from moldau.client.cluster import Cluster
-
-Place = tuple[str, int]
-ANSWER_MS = 30_000
 _EXCEPTIONS = {
     int(ErrorCode.OFFSET_OUT_OF_RANGE): "OffsetOutOfRangeException",
     int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION): "UnknownTopicOrPartitionException",
@@ -54,9 +50,10 @@ def main(words: Sequence[str]) -> int:
         raise ToolError(f"Unable to read file {path}: {why}") from None
     with reaching.cluster(given) as cluster:
         print("Executing records delete operation")
-        outcome = _delete(cluster, offsets)
+        outcome = delete_records(cluster, offsets)
     print("Records delete operation completed:")
-    for (topic, partition), said in outcome.items():
+    for (topic, partition), each in outcome.items():
+        said = _error(each.error_code) if each.error_code else f"low_watermark: {each.low_watermark}"
         print(f"partition: {topic}-{partition}\t{said}")
     return 0
 
@@ -96,50 +93,6 @@ def _place(row: Any) -> tuple[Place, int]:
         return place, whole_field(row, "offset", 64)
     except ValueError as problem:
         raise ToolError(f"{problem}: {row}") from None
-
-
-def _delete(cluster: Cluster, offsets: Mapping[Place, int]) -> dict[Place, str]:
-    """Ask the leaders, one request each; return what became of each partition."""
-    answer = metadata(cluster, {topic for topic, _ in offsets})
-    leaders = {
-        (topic.name, each.partition_index): each.leader_id
-        for topic in answer.topics
-        for each in topic.partitions
-    }
-    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    outcome = {place: _error(unknown) for place in offsets if place not in leaders}
-    for leader in sorted({leaders[place] for place in offsets if place in leaders}):
-        mine = {place: offset for place, offset in offsets.items() if leaders.get(place) == leader}
-        outcome |= _ask_leader(cluster, leader, mine)
-    return {place: outcome[place] for place in offsets}
-
-
-def _ask_leader(cluster: Cluster, leader: int, offsets: Mapping[Place, int]) -> dict[Place, str]:
-    from moldau.common.protocol.messages.delete_records import (
-        DeleteRecordsPartition,
-        DeleteRecordsRequest,
-        DeleteRecordsTopic,
-    )
-
-    topics = [
-        DeleteRecordsTopic(
-            name=name,
-            partitions=[
-                DeleteRecordsPartition(partition_index=index, offset=offset)
-                for (topic, index), offset in offsets.items()
-                if topic == name
-            ],
-        )
-        for name in dict.fromkeys(topic for topic, _ in offsets)
-    ]
-    answer = ask_broker(cluster, leader, DeleteRecordsRequest(topics=topics, timeout_ms=ANSWER_MS))
-    return {
-        (topic.name, each.partition_index): _error(each.error_code)
-        if each.error_code
-        else f"low_watermark: {each.low_watermark}"
-        for topic in answer.topics
-        for each in topic.partitions
-    }
 
 
 def _error(code: int) -> str:

@@ -11,11 +11,18 @@ import os
 import random
 import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
+from moldau.client.admin.problem import KafkaProblem
+from moldau.client.admin.topics import create_topic
 from moldau.tools.kafka.lines.options import Given, Option, Parser
 from moldau.tools.kafka.problems import CommandLineError, ToolError
+from moldau.tools.kafka.queries import reaching
 from moldau.tools.kafka.queries.reaching import librdkafka
+from moldau.tools.shared.errors import explain_kafka_failure
+
+if TYPE_CHECKING:
+    from moldau.client.cluster import Cluster
 
 POSITIONS = ("bootstrap-server", "topic", "num-records", "producer-acks", "record-size", "command-config")
 _EVERY = 1000
@@ -101,7 +108,8 @@ def _measure(given: Given) -> int:
     )
     topic = given.text("topic") or ""
     settings = librdkafka(given)
-    _ensure_topic(settings, topic)
+    with reaching.cluster(given) as cluster:
+        _ensure_topic(cluster, topic)
 
     def report(number: int, latency_ms: float) -> None:
         if number % _EVERY == 0:
@@ -127,18 +135,12 @@ def _letters(source: random.Random, size_bytes: int) -> bytes:
     return bytes(source.choices(range(65, 91), k=size_bytes))
 
 
-def _ensure_topic(settings: dict[str, Any], topic: str) -> None:
+def _ensure_topic(cluster: Cluster, topic: str) -> None:
     """Make the topic with one partition if it does not exist, as Kafka's tool does."""
-    from confluent_kafka.admin import AdminClient, NewTopic
-
-    admin = AdminClient(settings)
-    known = admin.list_topics(timeout=10).topics
-    if topic in known and known[topic].error is None:
+    if topic in cluster.topics():
         return
     print(f'Topic "{topic}" does not exist. Will create topic with 1 partition(s) and replication factor = 1')
     try:
-        admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(30)
-    except Exception as problem:
-        from moldau.tools.shared.errors import explain_kafka_failure
-
+        create_topic(cluster, topic, partitions=1, replication_factor=1)
+    except KafkaProblem as problem:
         raise ToolError(explain_kafka_failure(problem) or str(problem)) from None

@@ -11,19 +11,20 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from moldau.client.admin.routing import ask_any, ask_broker
+from moldau.client.admin.features import (
+    SAFE_DOWNGRADE,
+    UNSAFE_DOWNGRADE,
+    UPGRADE,
+    describe_features,
+    update_features,
+)
 from moldau.client.admin.topics import describe_cluster
 from moldau.client.cluster import Cluster
-from moldau.common.protocol.messages.api_versions import ApiVersionsRequest
-from moldau.common.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from moldau.tools.kafka.java.properties import read_properties
 from moldau.tools.kafka.lines.subcommands import Subcommands, whole
 from moldau.tools.kafka.problems import FAILED, CommandLineError, ToolError
 from moldau.tools.kafka.queries.reaching import reach
-from moldau.tools.kafka.queries.refusals import error_text, raise_for
 from moldau.tools.kafka.releases import DEPENDENCIES, KNOWN_FEATURES, features_of, known_versions, level_name
-
-UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
 
 
 class _Parser(Subcommands):
@@ -92,23 +93,18 @@ def _parser() -> Subcommands:
 
 
 def _describe(cluster: Cluster, node_id: int | None) -> None:
-    request = ApiVersionsRequest(client_software_name="moldau", client_software_version="tool")
-    if node_id is None:
-        answer = ask_any(cluster, request)
-    else:
+    if node_id is not None:
         brokers = [each.broker_id for each in describe_cluster(cluster).brokers]
         if node_id not in brokers:
             raise ToolError(f"there is no broker {node_id}: there are {', '.join(map(str, sorted(brokers)))}")
-        answer = ask_broker(cluster, node_id, request)
-    raise_for(answer.error_code)
-    final = {each.name: each.max_version_level for each in answer.finalized_features}
-    epoch = answer.finalized_features_epoch if answer.finalized_features_epoch >= 0 else "-"
-    for each in sorted(answer.supported_features, key=lambda one: one.name):
+    found = describe_features(cluster, node_id)
+    for each in found.features:
         shown = level_name if each.name == "metadata.version" else str
         print(
-            f"Feature: {each.name:<42}SupportedMinVersion: {shown(each.min_version):<17}"
-            f"SupportedMaxVersion: {shown(each.max_version):<17}"
-            f"FinalizedVersionLevel: {shown(final.get(each.name, 0)):<17}Epoch: {epoch}"
+            f"Feature: {each.name:<42}SupportedMinVersion: {shown(each.lowest):<17}"
+            f"SupportedMaxVersion: {shown(each.highest):<17}"
+            f"FinalizedVersionLevel: {shown(each.finalized):<17}"
+            f"Epoch: {'-' if found.epoch is None else found.epoch}"
         )
 
 
@@ -154,27 +150,18 @@ def _update(cluster: Cluster, given: Any, updates: Mapping[str, int]) -> int:
             "The upgradeType flag should be set to SAFE_DOWNGRADE or UNSAFE_DOWNGRADE when the provided "
             f"maxVersionLevel:{lowest} is < 1."
         )
-    rows = [
-        FeatureUpdateKey(feature=name, max_version_level=level, upgrade_type=kind)
-        for name, level in updates.items()
-    ]
-    answer = ask_any(cluster, UpdateFeaturesRequest(feature_updates=rows, validate_only=given.dry_run))
-    results = {each.feature: (each.error_code, each.error_message) for each in answer.results}
-    failures = 0
+    refused = update_features(cluster, updates, kind, validate_only=given.dry_run)
     for name, level in sorted(updates.items()):
-        code, message = results.get(name, (answer.error_code, answer.error_message))
-        code, message = (code, message) if code else (answer.error_code, answer.error_message)
         target = f"{name}" if given.command == "disable" else f"{name} to {level}"
-        if code:
-            failures += 1
+        if name in refused:
             how = "Can not" if given.dry_run else "Could not"
-            print(f"{how} {given.command} {target}. {error_text(code, message)}")
+            print(f"{how} {given.command} {target}. {refused[name]}")
         elif given.command == "disable":
             print(f"{name} {'can be' if given.dry_run else 'was'} disabled.")
         else:
             print(f"{name} {'can be' if given.dry_run else 'was'} {given.command}d to {level}.")
-    if failures:
-        print(f"{failures} out of {len(updates)} operation(s) failed.", file=sys.stderr)
+    if refused:
+        print(f"{len(refused)} out of {len(updates)} operation(s) failed.", file=sys.stderr)
         return FAILED
     return 0
 

@@ -9,10 +9,18 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from moldau.client.admin.problem import KafkaProblem, check
-from moldau.client.admin.routing import ask_any, metadata
+from moldau.client.admin.problem import KafkaProblem
+from moldau.client.admin.routing import metadata
+from moldau.client.admin.topics import (
+    BROKER_DEFAULT,
+    NewTopic,
+    create_topics,
+    delete_topics,
+    enlarge_topics,
+    raise_first,
+)
 from moldau.common.protocol.errors import ErrorCode
 from moldau.tools.kafka.java.java_map_order import map_order
 from moldau.tools.kafka.java.java_split import split_as_java
@@ -26,7 +34,6 @@ if TYPE_CHECKING:
     from moldau.client.cluster import Cluster
 
 ACTIONS = ("alter", "create", "describe", "list", "delete")
-ANSWER_MS = 30_000
 _COLLISION = (
     "WARNING: Due to limitations in metric names, topics with a period ('.') or underscore "
     "('_') could collide. To avoid issues it is best to use either, but not both."
@@ -138,13 +145,6 @@ def _check(given: Given) -> None:
 
 
 def _create(cluster: Cluster, given: Given) -> None:
-    from moldau.common.protocol.messages.create_topics import (
-        CreatableReplicaAssignment,
-        CreatableTopic,
-        CreatableTopicConfig,
-        CreateTopicsRequest,
-    )
-
     name = given.text("topic") or ""
     partitions, factor = _number(given, "partitions"), _number(given, "replication-factor")
     if partitions is not None and partitions < 1:
@@ -157,20 +157,14 @@ def _create(cluster: Cluster, given: Given) -> None:
         print(_COLLISION)
     if not name:
         raise ToolError("The given topic name '' cannot be represented in a request.")
-    topic = CreatableTopic(
-        name=name,
-        num_partitions=-1 if partitions is None else partitions,
-        replication_factor=-1 if factor is None else factor,
-        assignments=[
-            CreatableReplicaAssignment(partition_index=index, broker_ids=brokers)
-            for index, brokers in enumerate(assignment)
-        ],
-        configs=[CreatableTopicConfig(name=key, value=value) for key, value in settings.items()],
+    topic = NewTopic(
+        name, partitions or BROKER_DEFAULT, factor or BROKER_DEFAULT, dict(enumerate(assignment)), settings
     )
-    (result,) = ask_any(cluster, CreateTopicsRequest(topics=[topic], timeout_ms=ANSWER_MS)).topics
-    if result.error_code == ErrorCode.TOPIC_ALREADY_EXISTS and given.flag("if-not-exists"):
-        return
-    check(result.error_code, result.error_message)
+    _, refused = create_topics(cluster, [topic])
+    for problem in refused.values():
+        if problem.error_code == ErrorCode.TOPIC_ALREADY_EXISTS and given.flag("if-not-exists"):
+            return
+        raise problem
     print(f"Created topic {name}.")
 
 
@@ -278,41 +272,18 @@ def _named_by_id(cluster: Cluster, given: Given) -> list[str] | None:
 
 
 def _alter(cluster: Cluster, given: Given) -> None:
-    from moldau.common.protocol.messages.create_partitions import (
-        CreatePartitionsAssignment,
-        CreatePartitionsRequest,
-        CreatePartitionsTopic,
-    )
-
     names = _existing(cluster, given)
     counts = {each.name: len(each.partitions) for each in metadata(cluster, names).topics} if names else {}
     count = _number(given, "partitions") or 0
-    topics = []
-    for name in names:
-        added: list[Any] | None = None
-        if given.flag("replica-assignment"):
-            rows = parse_assignment(given.text("replica-assignment"))[counts[name] :]
-            added = [CreatePartitionsAssignment(broker_ids=brokers) for brokers in rows]
-        topics.append(CreatePartitionsTopic(name=name, count=count, assignments=added))
-    if not topics:
-        return
-    for result in ask_any(cluster, CreatePartitionsRequest(topics=topics, timeout_ms=ANSWER_MS)).results:
-        check(result.error_code, result.error_message)
+    added = None
+    if given.flag("replica-assignment"):
+        rows = parse_assignment(given.text("replica-assignment"))
+        added = {name: rows[counts[name] :] for name in names}
+    raise_first(enlarge_topics(cluster, dict.fromkeys(names, count), assignments=added))
 
 
 def _delete(cluster: Cluster, given: Given) -> None:
-    from moldau.common.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
-
-    names = _existing(cluster, given)
-    if not names:
-        return
-    request = DeleteTopicsRequest(
-        topics=[DeleteTopicState(name=name) for name in names], topic_names=names, timeout_ms=ANSWER_MS
-    )
-    if cluster.any_broker().version_of(DeleteTopicsRequest) < 6:
-        request.topics = []
-    for result in ask_any(cluster, request).responses:
-        check(result.error_code, result.error_message)
+    raise_first(delete_topics(cluster, _existing(cluster, given)))
 
 
 _ACTS = {"create": _create, "alter": _alter, "list": _list, "describe": _describe, "delete": _delete}
