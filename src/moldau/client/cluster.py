@@ -13,7 +13,6 @@ one there.
 
 from __future__ import annotations
 
-import random
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from types import TracebackType
@@ -22,6 +21,7 @@ from typing import NamedTuple, Self, TypeAlias, TypeVar
 from moldau.client.connection import Connection, ConnectionLost
 from moldau.client.errors import ClusterTimeout, OptionError, Retriable, UnknownTopic, check, error_words
 from moldau.client.options import ClientOptions, parse_options
+from moldau.common.core.backoff import pauses
 from moldau.common.core.ids import ZERO_UUID
 from moldau.common.protocol.errors import ErrorCode
 from moldau.common.protocol.messages.find_coordinator import FindCoordinatorRequest
@@ -78,7 +78,6 @@ class Cluster:
         self._coordinators: dict[tuple[int, str], int] = {}
         self._connections: dict[tuple[str, int], Connection] = {}
         self._unknown_since: dict[str, float] = {}
-        self._jitter = random.Random()
 
     def persist(
         self, wanted: str, attempt: Callable[[], ResultT], within_seconds: float | None = None
@@ -87,7 +86,7 @@ class Cluster:
         reason, after the limit.
         """
         started = self._clock()
-        pause = self.options.backoff_seconds
+        between = pauses(self.options.backoff_seconds, self.options.backoff_seconds_max)
         while True:
             try:
                 return attempt()
@@ -97,14 +96,14 @@ class Cluster:
                 limit = self.options.api_timeout_seconds if within_seconds is None else within_seconds
                 if not self._reached and self._first_contact_seconds is not None:
                     limit = min(limit, self._first_contact_seconds)
+                pause = next(between)
                 if self._clock() + pause - started > limit:
                     late = ClusterTimeout(
                         f"cannot {wanted}, tried for {limit:g} seconds at {self.bootstrap_servers}: {problem}"
                     )
                     late.error_code = getattr(problem, "error_code", 0)
                     raise late from problem
-            self._sleep(pause * self._jitter.uniform(0.8, 1.2))
-            pause = max(pause, min(pause * 2, self.options.backoff_seconds_max))
+            self._sleep(pause)
 
     # Connections
 

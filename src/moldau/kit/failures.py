@@ -16,10 +16,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import Any, Literal
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
+from moldau.common.core.backoff import pauses
 from moldau.common.core.message_headers import message_headers
 from moldau.kit.client_config import Config, client_config, client_log, log, sentence
 from moldau.kit.errors import BadCall, KitError
@@ -52,7 +54,7 @@ class Failures:
             raise BadCall(f"on_error={on_error!r} is neither 'stop' nor 'skip' nor a function(record, error)")
         if retries < 0 or retry_seconds < 0:
             raise BadCall("retries and retry_seconds must not be below 0")
-        pauses_seconds = sum(_pause_seconds(retry_seconds, number) for number in range(retries))
+        pauses_seconds = sum(islice(_pauses(retry_seconds), retries))
         if pauses_seconds * 1000 >= max_poll_interval_ms:
             raise BadCall(
                 f"{retries} retries pause {pauses_seconds:.0f} s in all, longer than max.poll.interval.ms "
@@ -96,8 +98,8 @@ class Failures:
 
     def _give_up_list(self, records: list[Message], attempt: Attempt, error: Exception) -> Iterator[int]:
         again: Exception | None = error
-        for number in range(self._retries):
-            if not self._pause(number):
+        for seconds in islice(_pauses(self._retry_seconds), self._retries):
+            if not self._pause(seconds):
                 return
             _, again = attempt(records, 0)
             if again is None:
@@ -112,10 +114,10 @@ class Failures:
         done = 0
         if error is None:
             done, error = attempt([record], 0)
-        for number in range(self._retries):
+        for seconds in islice(_pauses(self._retry_seconds), self._retries):
             if error is None:
                 break
-            if not self._pause(number):
+            if not self._pause(seconds):
                 return False
             done, error = attempt([record], 0)
         if error is not None:
@@ -123,9 +125,9 @@ class Failures:
             done = 1
         return done == 1
 
-    def _pause(self, number: int) -> bool:
+    def _pause(self, seconds: float) -> bool:
         """Wait before a retry; False once the loop is to end."""
-        until = time.monotonic() + _pause_seconds(self._retry_seconds, number)
+        until = time.monotonic() + seconds
         while (left := until - time.monotonic()) > 0 and not self._is_stopped():
             time.sleep(min(left, 0.1))
         return not self._is_stopped()
@@ -175,5 +177,5 @@ class Failures:
         self._producer = None
 
 
-def _pause_seconds(first_seconds: float, number: int) -> float:
-    return float(min(first_seconds * 2**number, _LONGEST_PAUSE_SECONDS))
+def _pauses(first_seconds: float) -> Iterator[float]:
+    return pauses(min(first_seconds, _LONGEST_PAUSE_SECONDS), _LONGEST_PAUSE_SECONDS, jitter=0.0)

@@ -21,6 +21,7 @@ from typing import Any, Protocol
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
+from moldau.common.core.backoff import pauses
 from moldau.common.core.unreadable import UNREADABLE
 from moldau.kit.client_config import client_log, kafka_error, log, sentence, unreadable
 from moldau.kit.errors import KitError
@@ -249,7 +250,7 @@ class GroupReader:
 
         False without further tries: the group has moved on, and others may hold the partitions.
         """
-        left, pause_seconds = dict(offsets), _FIRST_PAUSE_SECONDS
+        left, between = dict(offsets), pauses(_FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS)
         while left:
             error = self._try_commit(left)
             if error is None:
@@ -257,8 +258,7 @@ class GroupReader:
             if error.code() not in _TRY_AGAIN or not go_on():
                 log.warning("offsets were not committed: %s", sentence(error))
                 return False
-            time.sleep(pause_seconds)
-            pause_seconds = min(2 * pause_seconds, _LONGEST_PAUSE_SECONDS)
+            time.sleep(next(between))
         return True
 
     def _try_commit(self, left: Offsets) -> KafkaError | None:

@@ -81,7 +81,7 @@ def test_replicas_that_are_named_stand_for_the_counts() -> None:
 
 def test_a_controller_that_has_moved_is_asked_again_and_a_refusal_is_not() -> None:
     world = Creating({"a": ErrorCode.INVALID_REPLICATION_FACTOR}, moved=2)
-    with pytest.raises(KafkaProblem, match="INVALID_REPLICATION_FACTOR|[Rr]eplication"):
+    with pytest.raises(KafkaProblem, match="eplication"):
         create_topic(world.cluster, "a")
     assert len(world.requests) == 3
 
@@ -105,17 +105,16 @@ def test_a_topic_that_the_answer_does_not_name_is_not_done() -> None:
 def test_topics_are_deleted_in_the_words_of_the_brokers_version(
     version: int, by_state: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fake_layout.FakeConnection.version_of", lambda self, api, at_most=0: version)
+    monkeypatch.setattr(
+        "fake_layout.FakeConnection.version_of",
+        lambda self, api, at_most=0: version if api is deleting.DeleteTopicsRequest else api.VERSIONS[1],
+    )
     seen: list[deleting.DeleteTopicsRequest] = []
 
     def answer(broker: int, request: deleting.DeleteTopicsRequest) -> deleting.DeleteTopicsResponse:
         seen.append(request)
         return deleting.DeleteTopicsResponse(responses=[deleting.DeletableTopicResult(name="a")])
 
-    monkeypatch.setattr(
-        "fake_layout.MetadataRequest.encode", lambda self, _: b"", raising=True
-    )
-    monkeypatch.setattr("fake_layout.MetadataRequest.decode", classmethod(lambda *_: None))
     assert delete_topics(fake_layout([1], {}, answer).cluster, ["a"]) == {}
     assert (bool(seen[0].topics), bool(seen[0].topic_names)) == (by_state, not by_state)
 

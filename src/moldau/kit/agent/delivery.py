@@ -24,6 +24,7 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from moldau.common.core.backoff import pauses
 from moldau.kit.agent.counters import Counters
 from moldau.kit.agent.lane import ROUND_RECORDS, Lane
 from moldau.kit.agent.message import decode, headers_of
@@ -97,7 +98,7 @@ class Delivery(threading.Thread):
         """Sessions, each with a producer of its own, until `stop` or until another agent takes over."""
         from confluent_kafka import KafkaException
 
-        backoff = BACKOFF_SECONDS[0]
+        between = pauses(*BACKOFF_SECONDS)
         while not self._out_of_time():
             began_seconds = time.monotonic()
             try:
@@ -121,9 +122,8 @@ class Delivery(threading.Thread):
                 log.exception("delivery failed and begins anew")
                 self._note("an unexpected error; the log has it")
             if time.monotonic() - began_seconds > BACKOFF_SECONDS[1]:
-                backoff = BACKOFF_SECONDS[0]
-            self._stop_asked.wait(backoff)
-            backoff = min(2 * backoff, BACKOFF_SECONDS[1])
+                between = pauses(*BACKOFF_SECONDS)
+            self._stop_asked.wait(next(between))
             if self._stopping:
                 break  # what could not be delivered so far stays in the spools
         self.state = "ended"

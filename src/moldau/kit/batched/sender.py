@@ -17,6 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from moldau.common.core.backoff import pauses
 from moldau.kit.batched.buffer import Buffer, Drop
 from moldau.kit.sending import Failure, Interrupted, Outgoing, send_all
 
@@ -73,7 +74,7 @@ class Sender(threading.Thread):
 
     def run(self) -> None:
         """Send batches until the buffer is closed and empty, or the time is over."""
-        backoff = BACKOFF_SECONDS[0]
+        between = pauses(*BACKOFF_SECONDS)
         while True:
             try:
                 batch = self.buffer.take(self._size, self._seconds)
@@ -83,15 +84,14 @@ class Sender(threading.Thread):
                     self._stats.batches += 1
                 elif self._stopping.is_set():
                     break
-                backoff = BACKOFF_SECONDS[0]
+                between = pauses(*BACKOFF_SECONDS)
             except Interrupted:
                 break
             except Exception as problem:  # a fatal error of the producer, or the disk's
                 log.warning("a batch could not be sent and is tried again: %s", problem)
                 self._stats.retried += 1
                 self._producer = None
-                self._pause(backoff)
-                backoff = min(2 * backoff, BACKOFF_SECONDS[1])
+                self._pause(next(between))
             if self._out_of_time():
                 break
         if self._producer is not None:
@@ -104,12 +104,11 @@ class Sender(threading.Thread):
             from confluent_kafka import Producer
 
             self._producer = Producer(dict(self._config))
-        left, backoff, attempts = batch, BACKOFF_SECONDS[0], 0
+        left, between, attempts = batch, pauses(*BACKOFF_SECONDS), 0
         while left := self._attempt(left, self._retries is not None and attempts >= self._retries):
             self._stats.retried += len(left)
             attempts += 1
-            self._pause(backoff)
-            backoff = min(2 * backoff, BACKOFF_SECONDS[1])
+            self._pause(next(between))
 
     def _attempt(self, records: list[Outgoing], gives_up: bool) -> list[Outgoing]:
         """Send records once; returns those that are to be sent again, in their order."""

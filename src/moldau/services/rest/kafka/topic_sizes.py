@@ -17,6 +17,7 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka.admin import TopicMetadata
 
 from moldau.client.admin.problem import KafkaProblem
+from moldau.common.core.backoff import pauses
 from moldau.common.protocol.errors import ErrorCode
 from moldau.services.rest.kafka.librdkafka_errors import problem_in, problem_of
 
@@ -71,7 +72,7 @@ class TopicSizes:
 
     async def _ask(self, topic: str) -> int:
         loop = asyncio.get_running_loop()
-        pause_seconds = _FIRST_PAUSE_SECONDS
+        between = pauses(_FIRST_PAUSE_SECONDS, _CREATION_SECONDS)
         ends = monotonic() + _CREATION_SECONDS
         while True:
             found = await loop.run_in_executor(self._pool, self._look, topic)
@@ -79,8 +80,7 @@ class TopicSizes:
                 break
             if found.error.code() not in _IN_CREATION or monotonic() > ends:
                 raise problem_of(found.error)
-            await asyncio.sleep(pause_seconds)
-            pause_seconds *= 2
+            await asyncio.sleep(next(between))
         if len(self._known) >= _TOPICS_MAX:
             self._known.pop(next(iter(self._known)))
         self._known[topic] = (len(found.partitions), monotonic())
