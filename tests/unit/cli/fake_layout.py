@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from moldau.client.admin.layout import Layout, layout
@@ -53,7 +53,8 @@ class FakeConnection:
         version = self.version_of(type(request), at_most)
         type(request).decode(request.encode(version), version)
         if isinstance(request, MetadataRequest):
-            return _metadata(self._partitions, request.topics is not None)
+            asked = request.topics
+            return _metadata(self._partitions, None if asked is None else {each.name for each in asked})
         return self._ask(self.port, request)
 
     def close(self) -> None:
@@ -83,11 +84,13 @@ BROKERS = ""
 """Stands among the partitions for the brokers themselves: no topic has this name."""
 
 
-def _metadata(told: Mapping[tuple[str, int], tuple[int, ...]], only_brokers: bool) -> MetadataResponse:
+def _metadata(
+    told: Mapping[tuple[str, int], tuple[int, ...]], asked: Collection[str | None] | None
+) -> MetadataResponse:
     brokers = [index for name, index in told if name == BROKERS]
     topics: dict[str, list[MetadataResponsePartition]] = {}
     for (name, index), replicas in told.items():
-        if name != BROKERS and not only_brokers:
+        if name != BROKERS and (asked is None or name in asked):
             nodes = [each for each in replicas if each >= 0]
             topics.setdefault(name, []).append(
                 MetadataResponsePartition(
