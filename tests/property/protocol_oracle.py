@@ -48,7 +48,7 @@ def all_messages() -> tuple[type[Message], ...]:
 def kio_type(cls: type[Message], version: int) -> type | None:
     """kio's class for a message in a version; None for what kio does not have (coordinator records)."""
     module = cls.__module__.rpartition(".")[2]
-    if module in {"coordinator_records", "transaction_records"}:
+    if module in {"coordinator_records", "share_state_records", "transaction_records"}:
         return None
     for suffix, kind in (("Request", EntityType.request), ("Response", EntityType.response)):
         if cls.__name__.endswith(suffix):

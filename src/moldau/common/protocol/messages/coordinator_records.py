@@ -14,10 +14,17 @@ Values are written in the version that 4.3 writes, and read in any:
     6     ConsumerGroupTargetAssignmentMetadataKey 0
     7     ConsumerGroupTargetAssignmentMemberKey   0
     8     ConsumerGroupCurrentMemberAssignmentKey  0
+    10    ShareGroupMemberMetadataKey              0
+    11    ShareGroupMetadataKey                    0
+    12    ShareGroupTargetAssignmentMetadataKey    0
+    13    ShareGroupTargetAssignmentMemberKey      0
+    14    ShareGroupCurrentMemberAssignmentKey     0
+    15    ShareGroupStatePartitionMetadataKey      0
     16    ConsumerGroupRegularExpressionKey        0
 
 Groups keep to version 3 for the sake of a downgrade; their version 4, which is flexible, is only read.
-Not here: share groups (9-15) and streams groups (17 and up); readers step over types that they do not know.
+Not here: streams groups (17 and up), and type 9, which no release writes; readers step over types that they
+do not know.
 """
 
 from __future__ import annotations
@@ -231,6 +238,114 @@ class TopicPartitions(Struct):
     topic_id: Uuid = ZERO_UUID
     partitions: list[Int32] = array()
     assignment_epochs: list[Int32] | None = tagged(0, default=None)
+
+
+@message(key=10, versions=(10, 10), flexible_from=None)
+class ShareGroupMemberMetadataKey(Message):
+    """Which member of which share group."""
+
+    group_id: String = ""
+    member_id: String = ""
+
+
+@message(versions=(0, 0), flexible_from=0)
+class ShareGroupMemberMetadataValue(Message):
+    """What a member has said about itself."""
+
+    rack_id: NullableString = None
+    client_id: String = ""
+    client_host: String = ""
+    subscribed_topic_names: list[String] = array()
+
+
+@message(key=11, versions=(11, 11), flexible_from=None)
+class ShareGroupMetadataKey(Message):
+    """Which share group."""
+
+    group_id: String = ""
+
+
+@message(versions=(0, 0), flexible_from=0)
+class ShareGroupMetadataValue(Message):
+    """A share group's epoch, and a hash of the topics it is subscribed to (KIP-1101)."""
+
+    epoch: Int32 = 0
+    metadata_hash: Int64 = 0
+
+
+@message(key=12, versions=(12, 12), flexible_from=None)
+class ShareGroupTargetAssignmentMetadataKey(Message):
+    """Which share group."""
+
+    group_id: String = ""
+
+
+@message(versions=(0, 0), flexible_from=0)
+class ShareGroupTargetAssignmentMetadataValue(Message):
+    """The group epoch that the target assignment was made for, and when, in milliseconds (4.3, KIP-1263)."""
+
+    assignment_epoch: Int32 = 0
+    assignment_timestamp: Int64 = tagged(0, ignorable=True)
+
+
+@message(key=13, versions=(13, 13), flexible_from=None)
+class ShareGroupTargetAssignmentMemberKey(Message):
+    """Which member of which share group."""
+
+    group_id: String = ""
+    member_id: String = ""
+
+
+@message(versions=(0, 0), flexible_from=0)
+class ShareGroupTargetAssignmentMemberValue(Message):
+    """What a member is meant to have."""
+
+    topic_partitions: list[TopicPartition] = array()
+
+
+@message(key=14, versions=(14, 14), flexible_from=None)
+class ShareGroupCurrentMemberAssignmentKey(Message):
+    """Which member of which share group."""
+
+    group_id: String = ""
+    member_id: String = ""
+
+
+@message(versions=(0, 0), flexible_from=0)
+class ShareGroupCurrentMemberAssignmentValue(Message):
+    """What a member has. State: always 0, stable."""
+
+    member_epoch: Int32 = 0
+    previous_member_epoch: Int32 = 0
+    state: Int8 = 0
+    assigned_partitions: list[TopicPartition] = array()
+
+
+@message(key=15, versions=(15, 15), flexible_from=None)
+class ShareGroupStatePartitionMetadataKey(Message):
+    """Which share group."""
+
+    group_id: String = ""
+
+
+@message(versions=(0, 0), flexible_from=0)
+class ShareGroupStatePartitionMetadataValue(Message):
+    """Which share-partitions have state at the share coordinator, and which get it or lose it now."""
+
+    initializing_topics: list[StateTopicPartitions] = array()
+    initialized_topics: list[StateTopicPartitions] = array()
+    deleting_topics: list[StateTopic] = array()
+
+
+class StateTopicPartitions(Struct):
+    topic_id: Uuid = ZERO_UUID
+    topic_name: String = ""
+    partitions: list[Int32] = array()
+
+
+class StateTopic(Struct):
+    topic_id: Uuid = ZERO_UUID
+    topic_name: String = ""
 
 
 @message(key=16, versions=(16, 16), flexible_from=None)
