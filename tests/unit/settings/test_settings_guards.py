@@ -57,7 +57,7 @@ HARMLESS = {
         |sasl\.mechanism\.controller\.protocol|log\.dir\.failure\.timeout\.ms""",
     "what is reported, not what is kept out": r"(kafka\.)?metrics?\..*|telemetry\..*",
     "features that are not there, and whose requests are refused": r"""
-        (group\.)?share\..*|(group\.)?streams\..*|transaction\.two\.phase\.commit\.enable|unstable\..*""",
+        share\.coordinator\.state\.topic\.compression\.codec|group\.share\.assignors|(group\.)?streams\..*|transaction\.two\.phase\.commit\.enable|unstable\..*""",
     "tiered storage, which cannot be switched on": r"""
         remote\..*|(log\.)?local\.retention\..*|follower\.fetch\.last\.tiered.*""",
     "how a broker logs in to others, or Java's own way to TLS": r"""

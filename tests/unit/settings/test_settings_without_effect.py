@@ -39,9 +39,7 @@ def test_a_line_says_what_the_table_has(line):
     ("settings", "name", "good", "bad", "complaint"),
     [
         ("broker", "num.io.threads", "1", "0", "Value must be at least 1"),
-        ("broker", "group.share.max.size", "1000", "1001", "Value must be no more than 1000"),
         ("broker", "metrics.recording.level", "DEBUG", "debug", "String must be one of: INFO, DEBUG, TRACE"),
-        ("group", "share.isolation.level", "READ_COMMITTED", "dirty", "String must be one of (case insens"),
         ("topic", "local.retention.ms", "-2", "-3", "Value must be at least -2"),
         ("broker", "broker.session.timeout.ms", "5", "five", "Not a number of type INT"),
     ],

@@ -55,20 +55,34 @@ def check_group_configs(configs: Mapping[str, str], broker: BrokerSettings) -> N
             values[name] = row.parse(value)
         except SettingError as error:
             raise _invalid(error.sentence) from None
-    for short in ("session.timeout.ms", "heartbeat.interval.ms", "assignment.interval.ms"):
-        name = f"consumer.{short}"
-        if name not in values:
-            continue
-        low_name, high_name = f"group.consumer.min.{short}", f"group.consumer.max.{short}"
-        low, high = broker.get(low_name), broker.get(high_name)
-        if values[name] < low:
-            raise _invalid(f"{name} must be greater than or equal to {low_name} ({low})")
-        if values[name] > high:
-            raise _invalid(f"{name} must be less than or equal to {high_name} ({high})")
-    session = values.get("consumer.session.timeout.ms", broker.group_consumer_session_timeout_ms)
-    heartbeat = values.get("consumer.heartbeat.interval.ms", broker.group_consumer_heartbeat_interval_ms)
-    if session <= heartbeat:
-        raise _invalid("consumer.session.timeout.ms must be greater than consumer.heartbeat.interval.ms")
+    for kind, shorts in _BOUNDED.items():
+        for short in shorts:
+            _check_bounds(kind, short, values, broker)
+        session_name, heartbeat_name = f"{kind}.session.timeout.ms", f"{kind}.heartbeat.interval.ms"
+        session = values.get(session_name, broker.get(f"group.{session_name}"))
+        heartbeat = values.get(heartbeat_name, broker.get(f"group.{heartbeat_name}"))
+        if session <= heartbeat:
+            raise _invalid(f"{session_name} must be greater than {heartbeat_name}")
+
+
+_TIMES = ("session.timeout.ms", "heartbeat.interval.ms", "assignment.interval.ms")
+_BOUNDED = {
+    "consumer": _TIMES,
+    "share": (*_TIMES, "record.lock.duration.ms", "delivery.count.limit", "partition.max.record.locks"),
+}
+"""The settings of groups that the broker bounds."""
+
+
+def _check_bounds(kind: str, short: str, values: Mapping[str, int], broker: BrokerSettings) -> None:
+    name = f"{kind}.{short}"
+    if name not in values:
+        return
+    low_name, high_name = f"group.{kind}.min.{short}", f"group.{kind}.max.{short}"
+    low, high = broker.get(low_name), broker.get(high_name)
+    if values[name] < low:
+        raise _invalid(f"{name} must be greater than or equal to {low_name} ({low})")
+    if values[name] > high:
+        raise _invalid(f"{name} must be less than or equal to {high_name} ({high})")
 
 
 def check_broker_configs(

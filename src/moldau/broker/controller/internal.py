@@ -1,7 +1,12 @@
 """Partition counts and settings with which internal topics are created."""
 
 from moldau.broker.controller.topics import NewTopic
-from moldau.broker.metadata.image import GROUP_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, Image
+from moldau.broker.metadata.image import (
+    GROUP_OFFSETS_TOPIC,
+    SHARE_STATE_TOPIC,
+    TRANSACTION_STATE_TOPIC,
+    Image,
+)
 from moldau.common.settings.broker import BrokerSettings
 
 
@@ -35,6 +40,24 @@ def auto_topic(image: Image, name: str, settings: BrokerSettings, *, in_cluster:
                 "compression.type": "uncompressed",
                 "min.insync.replicas": str(min(settings.transaction_state_log_min_isr, replication_factor)),
                 "segment.bytes": str(settings.transaction_state_log_segment_bytes),
+                "unclean.leader.election.enable": "false",
+            },
+        )
+    if name == SHARE_STATE_TOPIC:
+        replication_factor = min(settings.share_coordinator_state_topic_replication_factor, replicas_max)
+        return NewTopic(
+            name,
+            settings.share_coordinator_state_topic_num_partitions,
+            replication_factor,
+            configs={
+                "cleanup.policy": "delete",
+                "retention.ms": "-1",
+                "retention.bytes": "-1",
+                "compression.type": "producer",
+                "min.insync.replicas": str(
+                    min(settings.share_coordinator_state_topic_min_isr, replication_factor)
+                ),
+                "segment.bytes": str(settings.share_coordinator_state_topic_segment_bytes),
                 "unclean.leader.election.enable": "false",
             },
         )

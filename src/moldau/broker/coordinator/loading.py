@@ -5,10 +5,11 @@
                       this broker no longer leads
 
 Only the last value of every key is replayed, in the order of the last writes: the topic is compacted, so a
-state must not depend on anything else (last_values.py). A leader first waits until all that is in the log is
-committed: it would miss records that the last leader acknowledged, or, loading again in the same epoch, its
-own append of unknown outcome. A slice is one turn of the event loop; requests are refused with
-COORDINATOR_LOAD_IN_PROGRESS meanwhile. A record that cannot be decoded is logged and skipped.
+state must not depend on anything else (last_values.py). A `SequentialMachine` gets every record. A leader
+first waits until all that is in the log is committed: it would miss records that the last leader
+acknowledged, or, loading again in the same epoch, its own append of unknown outcome. A slice is one turn of
+the event loop; requests are refused with COORDINATOR_LOAD_IN_PROGRESS meanwhile. A record that cannot be
+decoded is logged and skipped.
 
 Not here: what serves afterwards (shard.py).
 """
@@ -17,10 +18,17 @@ import logging
 import sys
 from collections.abc import Iterator
 from itertools import islice
-from typing import Any
+from typing import Any, cast
 
 from moldau.broker.coordinator.last_values import LastValues
-from moldau.broker.coordinator.machine import Appended, CoordinatorLog, Machine, TransactionalMachine
+from moldau.broker.coordinator.machine import (
+    Appended,
+    CoordinatorLog,
+    Loaded,
+    Machine,
+    SequentialMachine,
+    TransactionalMachine,
+)
 from moldau.broker.coordinator.shard import Shard
 from moldau.common.protocol.errors import ErrorCode, error_name
 
@@ -58,8 +66,11 @@ class Loader:
 
     def _slices(self, shard: Shard[Any]) -> Iterator[None]:
         """Load, and pause after every slice. Raises what reading the log raises."""
-        values = LastValues()
         records = self._coordinator_log.committed_records(self._topic, shard.index, shard.leader_epoch)
+        if isinstance(shard.state, SequentialMachine):
+            yield from self._in_order(shard, records)
+            return
+        values = LastValues()
         while chunk := list(islice(records, LOAD_SLICE_RECORDS)):
             values.add(chunk)
             if len(chunk) == LOAD_SLICE_RECORDS:
@@ -80,6 +91,21 @@ class Loader:
                     state.load_pending(producer, key, pending)
                 except Exception:
                     self._unreadable(shard, key)
+
+    def _in_order(self, shard: Shard[Any], records: Iterator[Loaded]) -> Iterator[None]:
+        """Replay every record, for a log whose records build on those before."""
+        state: SequentialMachine = shard.state
+        while chunk := list(islice(records, LOAD_SLICE_RECORDS)):
+            for record in chunk:
+                if record.__class__ is not tuple:
+                    continue
+                key, value = cast("tuple[bytes | None, bytes | None]", record)
+                if key is not None:
+                    try:
+                        state.load(key, value)
+                    except Exception:
+                        self._unreadable(shard, key)
+            yield
 
     def _load_when_committed(self, shard: Shard[Any]) -> None:
         def go_on(committed: Appended) -> None:

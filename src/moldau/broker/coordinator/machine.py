@@ -76,6 +76,17 @@ class TransactionalMachine(Machine, Protocol):
         under its key, so that it will never count."""
 
 
+@runtime_checkable
+class SequentialMachine(Machine, Protocol):
+    """A machine whose records build on those before, in a log that is not compacted: `load` gets all of them
+    in their order, tombstones too (the value None)."""
+
+    loads_in_order: bool
+
+    def load(self, key: bytes, value: bytes | None) -> None:
+        """Decode and apply one record of the log."""
+
+
 class Appended(Protocol):
     """A future append, as `asyncio.Future` has it."""
 

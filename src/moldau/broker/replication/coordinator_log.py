@@ -129,6 +129,19 @@ class ReplicatedLog:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         return partition.refusal(leader_epoch) or partition
 
+    def extent(self, topic: str, index: int, leader_epoch: int) -> tuple[int, int] | None:
+        """The log start and end offset; None if this broker does not lead in that epoch."""
+        partition = self._led(topic, index, leader_epoch)
+        if isinstance(partition, int):
+            return None
+        return partition.log.log_start_offset, partition.log.log_end_offset
+
+    def delete_before(self, topic: str, index: int, leader_epoch: int, offset: int) -> None:
+        """Delete what lies before `offset`, if this broker leads in that epoch."""
+        partition = self._led(topic, index, leader_epoch)
+        if not isinstance(partition, int):
+            partition.delete_records(offset)
+
     def all_committed(self, topic: str, index: int, leader_epoch: int) -> "asyncio.Future[None]":
         """Done when all that is in the log now is committed; fails as `append_records` does."""
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()

@@ -8,6 +8,7 @@ from moldau.common.settings.groups import GroupCoordinatorSettings
 from moldau.common.settings.network import NetworkSettings
 from moldau.common.settings.rows import Setting
 from moldau.common.settings.security import SecuritySettings
+from moldau.common.settings.share import ShareGroupSettings
 from moldau.common.settings.storage import StorageSettings
 from moldau.common.settings.table import table
 from moldau.common.settings.without_effect import without_effect
@@ -20,6 +21,7 @@ class BrokerSettings(
     NetworkSettings,
     StorageSettings,
     GroupCoordinatorSettings,
+    ShareGroupSettings,
     TransactionSettings,
     SecuritySettings,
     ZooKeeperSettings,

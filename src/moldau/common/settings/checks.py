@@ -1,5 +1,6 @@
 """Value checks: functions that return an error message in Kafka's wording, or None."""
 
+import re
 from collections.abc import Sequence
 
 from moldau.common.core.principals import parse_super_users
@@ -147,3 +148,30 @@ def counts_of(value: str) -> dict[str, int]:
                 raise ValueError(f"'{pair.strip()}' is not address:count, for example 10.0.0.7:100")
             found[host.strip("[]")] = int(count)
     return found
+
+
+def share_offset_reset() -> tuple[Check, str]:
+    """Where a share group begins."""
+
+    def check(value: str) -> str | None:
+        if value in ("latest", "earliest") or duration_ms(value) is not None:
+            return None
+        return "the value should be one of latest, earliest, by_duration:PnDTnHnMn.nS (not negative)"
+
+    return check, "[latest, earliest, by_duration:PnDTnHnMn.nS]"
+
+
+_BY_DURATION = re.compile(
+    r"by_duration:P(?=.)(?:(\d{1,9})D)?(?:T(?=.)(?:(\d{1,9})H)?(?:(\d{1,9})M)?(?:(\d{1,12}(?:\.\d{1,9})?)S)?)?",
+    re.IGNORECASE | re.ASCII,
+)
+
+
+def duration_ms(value: str) -> int | None:
+    """The milliseconds of `by_duration:` with an ISO 8601 duration of days, hours, minutes and seconds; None
+    if it is none."""
+    found = _BY_DURATION.fullmatch(value)
+    if found is None:
+        return None
+    days, hours, minutes, seconds = (float(each or 0) for each in found.groups())
+    return int((((days * 24 + hours) * 60 + minutes) * 60 + seconds) * 1000)

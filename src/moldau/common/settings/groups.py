@@ -8,7 +8,7 @@ from moldau.common.settings.table import SettingsObject, integer, listing, long,
 
 @part
 class GroupCoordinatorSettings(SettingsObject):
-    """Classic groups, consumer groups (KIP-848), share groups, and the offsets topic."""
+    """Classic groups, consumer groups (KIP-848), and the offsets topic."""
 
     group_min_session_timeout_ms: int = integer(
         6000, "The shortest session timeout that a member of a classic group may ask for, in milliseconds."
@@ -53,7 +53,8 @@ class GroupCoordinatorSettings(SettingsObject):
     group_coordinator_rebalance_protocols: tuple[str, ...] = listing(
         ("classic", "consumer", "streams"),
         "The group protocols that are served: without consumer, members of consumer groups (KIP-848) are "
-        "answered UNSUPPORTED_VERSION. Moldau serves classic and consumer.",
+        "answered UNSUPPORTED_VERSION. Moldau serves classic and consumer; share groups are served by the "
+        "level of the feature share.version.",
         with_classic("classic", "consumer", "share", "streams"),
     )
     group_consumer_session_timeout_ms: int = integer(
