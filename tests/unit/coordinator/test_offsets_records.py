@@ -77,5 +77,5 @@ def test_a_group() -> None:
     assert decode(key_bytes, value_bytes) == GroupRecord(GroupMetadataKey(group="g"), value)
 
 
-def test_types_of_share_and_streams_groups_are_left_alone() -> None:
-    assert decode(b"\x00\x0a\x00\x01g", b"\x00\x00") is None
+def test_types_of_streams_groups_are_left_alone() -> None:
+    assert decode(b"\x00\x11\x00\x01g", b"\x00\x00") is None

@@ -10,7 +10,7 @@ from moldau.common.settings.topic import TopicSettings
 
 NOT_EVIDENCE = ("common/settings/", "broker/metadata/configs.py", "broker/controller/config_rules.py")
 READ_BY_ITS_NAME = re.compile(
-    r"group\.consumer\.(min|max)\.\w+\.\w+\.ms"  # controller/config_rules.py: limits
+    r"group\.(consumer|share)\.(min|max)\..*"  # controller/config_rules.py: limits
     r"|config\.providers"  # common/settings/providers.py
     r"|ssl\..*"  # credentials/tls/options.py
     # credentials/client/: how a broker logs in to the others
@@ -19,7 +19,10 @@ READ_BY_ITS_NAME = re.compile(
     r"|sasl\.login\.refresh\.window\.factor"
 )
 ONE_FOR_ANOTHER = {"log.dir": "data_directories", "log.dirs": "data_directories", "broker.id": "node_id"}
-OF_LATER_PARTS = re.compile(r"transaction\.state\.log\..*")  # what the topic is created with, for now
+OF_LATER_PARTS = re.compile(
+    r"transaction\.state\.log\..*"  # what the topic is created with, for now
+    r"|(group\.)?share\.(record\.lock|delivery\.count|partition\.max|auto\.offset|isolation|renew|max\.share).*"
+)
 
 
 @pytest.fixture(scope="module")

@@ -3,8 +3,8 @@
     key    | type 2 | fields of the key ... |         the type, in a version's place, names the messages
     value  | version 2 | fields of the value ... |    absent (null) in a tombstone
 
-Values are written in the versions that Kafka 4.3 writes. Types that are not in the table (share and streams
-groups) are left alone.
+Values are written in the versions that Kafka 4.3 writes. Types that are not in the table (streams groups) are
+left alone.
 """
 
 import struct
@@ -30,6 +30,18 @@ from moldau.common.protocol.messages.coordinator_records import (
     GroupMetadataValue,
     OffsetCommitKey,
     OffsetCommitValue,
+    ShareGroupCurrentMemberAssignmentKey,
+    ShareGroupCurrentMemberAssignmentValue,
+    ShareGroupMemberMetadataKey,
+    ShareGroupMemberMetadataValue,
+    ShareGroupMetadataKey,
+    ShareGroupMetadataValue,
+    ShareGroupStatePartitionMetadataKey,
+    ShareGroupStatePartitionMetadataValue,
+    ShareGroupTargetAssignmentMemberKey,
+    ShareGroupTargetAssignmentMemberValue,
+    ShareGroupTargetAssignmentMetadataKey,
+    ShareGroupTargetAssignmentMetadataValue,
 )
 
 _PREFIX = struct.Struct(">h")
@@ -62,6 +74,12 @@ RECORD_TYPES: tuple[RecordType, ...] = (
     RecordType(6, ConsumerGroupTargetAssignmentMetadataKey, ConsumerGroupTargetAssignmentMetadataValue, 0),
     RecordType(7, ConsumerGroupTargetAssignmentMemberKey, ConsumerGroupTargetAssignmentMemberValue, 0),
     RecordType(8, ConsumerGroupCurrentMemberAssignmentKey, ConsumerGroupCurrentMemberAssignmentValue, 0),
+    RecordType(10, ShareGroupMemberMetadataKey, ShareGroupMemberMetadataValue, 0),
+    RecordType(11, ShareGroupMetadataKey, ShareGroupMetadataValue, 0),
+    RecordType(12, ShareGroupTargetAssignmentMetadataKey, ShareGroupTargetAssignmentMetadataValue, 0),
+    RecordType(13, ShareGroupTargetAssignmentMemberKey, ShareGroupTargetAssignmentMemberValue, 0),
+    RecordType(14, ShareGroupCurrentMemberAssignmentKey, ShareGroupCurrentMemberAssignmentValue, 0),
+    RecordType(15, ShareGroupStatePartitionMetadataKey, ShareGroupStatePartitionMetadataValue, 0),
     RecordType(16, ConsumerGroupRegularExpressionKey, ConsumerGroupRegularExpressionValue, 0),
 )
 

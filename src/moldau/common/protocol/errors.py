@@ -174,3 +174,9 @@ def error_name(error_code: int) -> str:
     """The name of an error code, for messages and logs; the number itself for an unknown one."""
     row = ErrorCode._value2member_map_.get(error_code)
     return str(error_code) if row is None else row.name
+
+
+def error_message(error_code: int) -> str:
+    """The sentence of an error code, for the messages of responses."""
+    row = ErrorCode._value2member_map_.get(error_code)
+    return f"Error {error_code}." if row is None else row.message  # type: ignore[attr-defined]

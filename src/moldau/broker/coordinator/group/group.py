@@ -1,4 +1,4 @@
-"""The interface of a group of either protocol, for offsets, listing, deletion and expiry.
+"""The interface of a group of any protocol, for offsets, listing, deletion and expiry.
 
 A classic group lets its members agree on an assignment (the leader computes it); a consumer group (KIP-848)
 is assigned by the broker. Both share the shard and its name space. One that is empty may become the
@@ -17,6 +17,7 @@ class GroupKind(Enum):
 
     CLASSIC = "classic"
     CONSUMER = "consumer"
+    SHARE = "share"
 
 
 class Client(Protocol):

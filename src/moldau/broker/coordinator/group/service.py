@@ -7,6 +7,7 @@ Not here: what a request means (group/shard.py and what it holds), how records g
 folder up), topic creation (groups/find_coordinator.py).
 """
 
+import asyncio
 import random
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -21,17 +22,20 @@ from moldau.broker.coordinator.group.offsets.committed import refuse_commit
 from moldau.broker.coordinator.group.offsets.transactional import CommitGuard
 from moldau.broker.coordinator.group.removals import Removals
 from moldau.broker.coordinator.group.shard import GroupShard
+from moldau.broker.coordinator.group.share.admin import EndOffsets, ShareAdministration
+from moldau.broker.coordinator.group.share.service import ShareGroups, nobody_asks
 from moldau.broker.coordinator.machine import CoordinatorLog
 from moldau.broker.coordinator.markers import Marker
 from moldau.broker.coordinator.result import Parked, Result
 from moldau.broker.coordinator.runtime import CoordinatorRuntime
+from moldau.broker.coordinator.share.states import ShareStates
 from moldau.broker.coordinator.stall_guard import never
 from moldau.broker.metadata.changes import Change, PartitionsAdded, TopicCreated, TopicDeleted
 from moldau.broker.metadata.image import GROUP_OFFSETS_TOPIC, Image
 from moldau.common.core.client_state import Account, Holdings
 from moldau.common.core.clock import Clock
 from moldau.common.core.timers import TimerHandle, Timers
-from moldau.common.core.waiting import Answer, together
+from moldau.common.core.waiting import Answer, settled, together
 from moldau.common.protocol.errors import ErrorCode
 from moldau.common.protocol.messages.consumer_group_describe import (
     ConsumerGroupDescribeRequest,
@@ -64,6 +68,15 @@ from moldau.common.protocol.messages.offset_fetch import (
     OffsetFetchResponse,
     OffsetFetchResponseGroup,
 )
+from moldau.common.protocol.messages.share_group_describe import DescribedGroup as DescribedShareGroup
+from moldau.common.protocol.messages.share_group_describe import (
+    ShareGroupDescribeRequest,
+    ShareGroupDescribeResponse,
+)
+from moldau.common.protocol.messages.share_group_heartbeat import (
+    ShareGroupHeartbeatRequest,
+    ShareGroupHeartbeatResponse,
+)
 from moldau.common.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from moldau.common.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 from moldau.common.settings.broker import BrokerSettings
@@ -77,6 +90,14 @@ _MARKER_ERRORS: dict[int, ErrorCode] = {
 it look for the partition's leader again."""
 
 R = TypeVar("R")
+
+INITIALIZE_WAIT_MS = 2000
+"""How long a heartbeat waits for the share coordinator."""
+
+
+async def no_end_offsets(_: Sequence[tuple[str, int]]) -> dict[tuple[str, int], int]:
+    """Where nobody knows where partitions end."""
+    return {}
 
 
 class CommittedOffset(NamedTuple):
@@ -105,14 +126,22 @@ class GroupCoordinator:
         random_source: random.Random,
         stalled: Callable[[], bool] = never,
         account: Account | None = None,
+        share_states: ShareStates | None = None,
+        end_offsets: EndOffsets = no_end_offsets,
     ) -> None:
-        """What groups hold is counted in `account`; without one it is not limited."""
+        """What groups hold is counted in `account`; without one it is not limited. `share_states`: the share
+        coordinators, for share groups."""
         self._image = image
         self._settings = settings
         self._clock = clock
         self._timers = timers
         self._expiry: TimerHandle | None = None
         self._removals = Removals(timers)
+        self.share = (
+            None if share_states is None else ShareAdministration(self, share_states, image, end_offsets)
+        )
+        asks = nobody_asks if self.share is None else self.share.initialize
+        deletes = nobody_asks if self.share is None else self.share.delete_states
 
         def make_state(_index: int, _leader_epoch: int) -> GroupShard:
             return GroupShard(
@@ -122,6 +151,7 @@ class GroupCoordinator:
                 consumer_groups=ConsumerGroups,
                 removals=self._removals,
                 held=Holdings(account),
+                share_groups=lambda shard: ShareGroups(shard, asks, deletes),
             )
 
         self.runtime: CoordinatorRuntime[GroupShard] = CoordinatorRuntime(
@@ -146,6 +176,8 @@ class GroupCoordinator:
         if self._expiry is not None:
             self._expiry.cancel()
         self._removals.stop()
+        if self.share is not None:
+            self.share.stop()
         self.runtime.stop()
 
     def elected(self, index: int, leader_epoch: int) -> None:
@@ -236,6 +268,69 @@ class GroupCoordinator:
             lambda shard, now_ms: Result(shard.consumer.describe(group_id, now_ms)),
             lambda error_code: DescribedConsumerGroup(group_id=group_id, error_code=error_code),
         )
+
+    # Share groups (KIP-932).
+
+    async def share_group_heartbeat(
+        self, request: ShareGroupHeartbeatRequest, client: Client
+    ) -> ShareGroupHeartbeatResponse:
+        """ShareGroupHeartbeat. A member that has nothing yet, because its share-partitions are only just
+        being initialized, waits for that for a moment, and gets them with this answer."""
+        response = await settled(self._share_heartbeat(request, client))
+        under_way = None if self.share is None else self.share.initializing(request.group_id)
+        rows = None if response.assignment is None else response.assignment.topic_partitions
+        if under_way is None or response.error_code or rows or response.member_epoch <= 0:
+            return response
+        await asyncio.wait([under_way], timeout=INITIALIZE_WAIT_MS / 1000)
+        again = ShareGroupHeartbeatRequest(
+            group_id=request.group_id,
+            member_id=request.member_id,
+            member_epoch=response.member_epoch,
+            rack_id=request.rack_id,
+            subscribed_topic_names=request.subscribed_topic_names,
+        )
+        later = await settled(self._share_heartbeat(again, client))
+        return response if later.error_code else later
+
+    def _share_heartbeat(
+        self, request: ShareGroupHeartbeatRequest, client: Client
+    ) -> Answer[ShareGroupHeartbeatResponse]:
+        return self._decide(
+            request.group_id,
+            lambda shard, now_ms: shard.share.heartbeat(request, client, now_ms),
+            lambda error_code: ShareGroupHeartbeatResponse(error_code=error_code),
+        )
+
+    def share_group_describe(
+        self, request: ShareGroupDescribeRequest, client: Client
+    ) -> Answer[ShareGroupDescribeResponse]:
+        """ShareGroupDescribe."""
+        outcomes = [self._describe_share(group_id) for group_id in request.group_ids]
+        return together(outcomes, lambda groups: ShareGroupDescribeResponse(groups=groups))
+
+    def _describe_share(self, group_id: str) -> Answer[DescribedShareGroup]:
+        return self._decide(
+            group_id,
+            lambda shard, now_ms: Result(shard.share.describe(group_id)),
+            lambda error_code: DescribedShareGroup(group_id=group_id, error_code=error_code),
+        )
+
+    def decide_for(
+        self,
+        group_id: str,
+        operation: Callable[[GroupShard, int], Result[R]],
+        refuse: Callable[[int], R],
+    ) -> Answer[R]:
+        """Run an operation in the group's shard."""
+        return self._decide(group_id, operation, refuse)
+
+    def submit_for(self, group_id: str, operation: Callable[[GroupShard, int], Result[None]]) -> None:
+        """Run an operation in the group's shard for which nobody waits."""
+        self.runtime.submit(self.partition_for(group_id), operation)
+
+    def shard_of(self, group_id: str) -> GroupShard | None:
+        """The group's shard, if it serves here."""
+        return self.runtime.state(self.partition_for(group_id))
 
     # Offsets.
 
@@ -365,6 +460,9 @@ class GroupCoordinator:
         return together(outcomes, lambda results: DeleteGroupsResponse(results=results))
 
     def _delete_group(self, group_id: str) -> Answer[DeletableGroupResult]:
+        shard = self.shard_of(group_id)
+        if self.share is not None and shard is not None and shard.share.get(group_id) is not None:
+            return self.share.delete_group(group_id)
         return self._decide(
             group_id,
             lambda shard, now_ms: shard.delete_group(group_id),

@@ -1,6 +1,6 @@
 """The groups of one partition of `__consumer_offsets`: the state machine in a coordinator shard.
 
-Groups of both protocols live in `groups` under one name space, their offsets in `offsets`. A record changes
+Groups of all protocols live in `groups` under one name space, their offsets in `offsets`. A record changes
 the state through the one function that its key's type names; the table of these functions is put together
 from the parts.
 """
@@ -16,6 +16,7 @@ from moldau.broker.coordinator.group.migration.classic_members import ClassicMem
 from moldau.broker.coordinator.group.offsets.committed import Offsets
 from moldau.broker.coordinator.group.offsets.transactional import TransactionalOffsets
 from moldau.broker.coordinator.group.removals import Removals
+from moldau.broker.coordinator.group.share.service import ShareGroups
 from moldau.broker.coordinator.journal import Journal
 from moldau.broker.coordinator.records import GroupRecord, decode, encode
 from moldau.broker.coordinator.result import ParkedAnswer, Producer, Result
@@ -56,6 +57,7 @@ class GroupShard:
         consumer_groups: Callable[["GroupShard"], ConsumerProtocolGroups],
         removals: Removals,
         held: Holdings | None = None,
+        share_groups: Callable[["GroupShard"], ShareGroups] = ShareGroups,
     ) -> None:
         self.settings = settings
         self.image = image
@@ -70,10 +72,12 @@ class GroupShard:
         self.transactional = TransactionalOffsets(self)
         self.classic = ClassicGroups(self)
         self.consumer = consumer_groups(self)
+        self.share = share_groups(self)
         self._replays: dict[type, Replay] = {
             GroupMetadataKey: self.classic.replay,
             OffsetCommitKey: self.offsets.replay,
             **self.consumer.replays(),
+            **self.share.replays(),
         }
 
     # What the runtime needs.
@@ -162,6 +166,7 @@ class GroupShard:
     ) -> Result[None]:
         """Topics changed: offsets of those in `deleted` are dropped, consumer groups compute new targets."""
         result = self.consumer.metadata_changed(old_image, new_image, now_ms)
+        self.share.metadata_changed(old_image, new_image, now_ms).add_to(result)
         if deleted:
             result.records += self.offsets.topics_deleted(deleted)
         return result

@@ -21,7 +21,7 @@ from moldau.broker.coordinator.group.classic.record import value_of
 from moldau.broker.coordinator.group.classic.responses import sync_response
 from moldau.broker.coordinator.group.classic.states import ClassicState
 from moldau.broker.coordinator.group.consumer.group import ConsumerGroup
-from moldau.broker.coordinator.group.group import Client
+from moldau.broker.coordinator.group.group import Client, GroupKind
 from moldau.broker.coordinator.records import GroupRecord, group_metadata_record
 from moldau.broker.coordinator.result import Parked, Result
 from moldau.common.protocol.errors import ErrorCode
@@ -62,6 +62,11 @@ class ClassicGroups:
         """The consumer group of this name, if there is one; classic members may be in it."""
         group = self.shard.groups.get(group_id)
         return group if isinstance(group, ConsumerGroup) else None
+
+    def _is_other_kind(self, group_id: str) -> bool:
+        """Whether the name belongs to a group that never becomes a classic one."""
+        group = self.shard.groups.get(group_id)
+        return group is not None and group.kind is GroupKind.SHARE
 
     def adopt(self, group: ClassicGroup) -> None:
         """The next record of this group's name makes `group` the group."""
@@ -111,6 +116,8 @@ class ClassicGroups:
         if not low_ms <= request.session_timeout_ms <= high_ms:
             return refuse_join(ErrorCode.INVALID_SESSION_TIMEOUT, request.member_id)
         prologue: list[GroupRecord] = []
+        if self._is_other_kind(request.group_id):
+            return refuse_join(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, request.member_id)
         consumer_group = self._consumer_group(request.group_id)
         if consumer_group is not None:
             if not consumer_group.is_empty():

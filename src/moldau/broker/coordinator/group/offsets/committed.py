@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from moldau.broker.coordinator.group.classic.group import ClassicGroup
 from moldau.broker.coordinator.group.consumer.group import OTHER_EPOCH, ConsumerGroup
-from moldau.broker.coordinator.group.group import Client
+from moldau.broker.coordinator.group.group import Client, GroupKind
 from moldau.broker.coordinator.group.offsets.pending import PendingOffsets, Place
 from moldau.broker.coordinator.records import GroupRecord, offset_tombstone
 from moldau.broker.coordinator.result import Result
@@ -276,6 +276,8 @@ class Offsets:
         """Records that drop what has expired of a group, and the group itself once it has neither members nor
         offsets."""
         group = self.shard.groups[group_id]
+        if group.kind is GroupKind.SHARE:
+            return []  # it has states elsewhere, and is deleted by hand
         retention_ms = self.shard.settings().offsets_retention_minutes * MINUTE_MS
         unstable = self.pending.partitions(group_id)
         records: list[GroupRecord] = []
