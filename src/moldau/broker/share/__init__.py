@@ -3,8 +3,4 @@ with what. They live on the broker that leads the partition.
 
     record_runs.py       states of records, as runs of offsets
     share_partition.py   the state machine of one share-partition
-    log_parts.py         which offsets of the log's batches hold records that members may get
-    served.py            one share-partition with its log and its writes to the share coordinator
-    partitions.py        the share-partitions of this broker
-    sessions.py          sessions of members
 """

@@ -17,8 +17,7 @@ available, with their count as it was last written.
 A write is repeated until its outcome is known; it says what states are, so that repeating it changes nothing.
 An acknowledgement that comes again meanwhile waits for the same write.
 
-Times are of the monotonic clock, in milliseconds. Not here: writing (state_writes.py), reading the log
-(acquisition.py), who waits for records (partitions.py).
+Times are of the monotonic clock, in milliseconds. Not here: writing, reading the log, who waits for records.
 """
 
 import heapq

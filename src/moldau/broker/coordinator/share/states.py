@@ -8,7 +8,7 @@ made by the first call. A call that got no answer is `NETWORK_EXCEPTION`: whethe
 unknown, and it may be made again, because all of them say what is to be. `until_done` does so while that can
 help.
 
-Not here: what the calls mean (shard.py), the receiving end (handlers/apis/share/).
+Not here: what the calls mean (shard.py), the receiving end.
 """
 
 import asyncio
