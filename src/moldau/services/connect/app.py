@@ -16,9 +16,10 @@ from moldau.services.connect.routes.states import StateRoutes
 from moldau.services.connect.routes.workers import ALGORITHM, SIGNATURE, WorkerRoutes
 from moldau.services.connect.validation.overrides import OverridePolicy
 from moldau.services.http.application import Application, Gate
+from moldau.services.http.context import Principal
 from moldau.services.http.counters import Sample
 from moldau.services.http.forwarding import Reach
-from moldau.services.http.rights import Rights
+from moldau.services.http.rights import Kind, Operation, Rights
 from moldau.services.http.settings import HttpSettingsPart
 
 
@@ -32,10 +33,15 @@ def connect_application(
     gate: Gate | None = None,
     rights: Rights | None = None,
     loggers: Loggers | None = None,
-    metrics: Callable[[], Iterable[Sample]] = lambda: (),
+    metrics: Callable[[Callable[[str], bool]], Iterable[Sample]] = lambda may_see: (),
 ) -> Application:
-    """`resolve` replaces references to secrets; `reach` is how the leader is reached."""
+    """`resolve` replaces references to secrets; `reach` is how the leader is reached; `metrics` are those
+    of connectors that somebody may see."""
     calls = Calls(herder, resolve, policy, reach, rights or Rights.all(), (SIGNATURE, ALGORITHM))
+
+    def seen_by(principal: Principal) -> Iterable[Sample]:
+        return metrics(calls.rights.filter(principal, Operation.READ, Kind.CONNECTOR))
+
     routes: list[BaseRoute] = [
         *WorkerRoutes(calls).routes(),
         *ConnectorRoutes(calls).routes(),
@@ -50,7 +56,7 @@ def connect_application(
         on_close=calls.close,
         gate=gate,
         own_pages=frozenset({"/health"}),
-        metrics=metrics,
+        metrics=seen_by,
         metrics_prefix="moldau_connect",
         translate=translate,
     )

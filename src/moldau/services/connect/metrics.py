@@ -6,7 +6,7 @@ type=connect-worker-metrics            connector-count     kafka_connect_worker_
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from moldau.services.connect.herder.interface import WorkerHealth
 from moldau.services.connect.herder.worker import Worker
@@ -15,11 +15,13 @@ from moldau.services.http.counters import Sample
 _HELP = "As Kafka Connect's metric of that name."
 
 
-def samples(worker: Worker, health: WorkerHealth) -> Iterator[Sample]:
-    """All of a worker, those of one name together."""
+def samples(worker: Worker, health: WorkerHealth, may_see: Callable[[str], bool]) -> Iterator[Sample]:
+    """All of a worker, those of one name together; of connectors, those that may be seen."""
     rows: dict[str, list[Sample]] = {}
     for where, values in _all(worker).items():
         group, labels = _where(where)
+        if not all(may_see(value) for name, value in labels if name == "connector"):
+            continue
         for name, value in values.items():
             full = f"kafka_connect_{group}_{name.replace('-', '_')}"
             kind = "counter" if name.endswith("-total") else "gauge"

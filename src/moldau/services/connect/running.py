@@ -33,9 +33,10 @@ from moldau.services.connect.group.member import Member
 from moldau.services.connect.herder.cluster import KafkaSide
 from moldau.services.connect.herder.facade import RestHerder
 from moldau.services.connect.herder.instances import kind_of, started
+from moldau.services.connect.herder.parts import Parts
 from moldau.services.connect.herder.peer import HttpPeer
 from moldau.services.connect.herder.secrets import Secrets
-from moldau.services.connect.herder.worker import Parts, RuntimeListener, Worker
+from moldau.services.connect.herder.worker import RuntimeListener, Worker
 from moldau.services.connect.metrics import samples
 from moldau.services.connect.outer import is_admin, limited, parse_headers, with_headers
 from moldau.services.connect.routes.calls import WORKER
@@ -127,8 +128,8 @@ async def serve_connect(
         def checked(config: Mapping[str, str]) -> Infos:
             return validate(Given(config, secrets.filled(config)), policy)
 
-        def metrics() -> Iterable[Sample]:
-            return samples(worker, herder.health()) if worker.is_started else ()
+        def metrics(may_see: Callable[[str], bool]) -> Iterable[Sample]:
+            return samples(worker, herder.health(may_see), may_see) if worker.is_started else ()
 
         found = connect_application(
             herder,

@@ -86,14 +86,14 @@ class Application:
         offered: Callable[[str], tuple[str, ...]] = lambda path: (JSON,),
         gate: Gate | None = None,
         health: Callable[[], Health] = lambda: Health(True, {}),
-        metrics: Callable[[], Iterable[Sample]] = lambda: (),
+        metrics: Callable[[Principal], Iterable[Sample]] = lambda principal: (),
         metrics_prefix: str = "moldau_http",
         own_pages: frozenset[str] = frozenset(),
         translate: Translate = lambda failure: None,
         on_close: Callable[[], None] = lambda: None,
     ) -> None:
-        """`offered` are the media types of responses by path, the favourite first; `own_pages` are those of
-        the pages above that the routes answer themselves."""
+        """`offered` are the media types of responses by path, the favourite first; `metrics`, what somebody
+        may see of them; `own_pages` are those of the pages above that the routes answer themselves."""
         self.close = on_close
         """Called when no request is answered any more."""
         self.ending = asyncio.Event()
@@ -187,17 +187,21 @@ class Application:
             self._host_names.check(request)
         if self._gate is not None and path not in self._open_paths:
             context_of(request).principal = await self._gate.principal_of(request)
-        page = self._page(path) if request.method in ("GET", "HEAD") else None
+        page = self._page(request, path) if request.method in ("GET", "HEAD") else None
         if page is not None:
             await page(request.scope, request.receive, send)
             return
         await self._router(request.scope, request.receive, send)
 
-    def _page(self, path: str) -> Response | None:
+    def _page(self, request: Request, path: str) -> Response | None:
         if path in self._own_pages:
             return None
         if path == "/metrics":
-            samples = (*self.counters.samples(self._prefix), *self._own_samples(), *self._metrics())
+            samples = (
+                *self.counters.samples(self._prefix),
+                *self._own_samples(),
+                *self._metrics(principal_of(request)),
+            )
             return Response(exposition(samples), media_type=CONTENT_TYPE)
         if path == "/health/live":
             return Response(b'{"live":true}', media_type=JSON)

@@ -54,7 +54,7 @@ def registry_application(
         offered=lambda path: OFFERED,
         gate=gate,
         health=lambda: _health(service),
-        metrics=lambda: _metrics(service),
+        metrics=lambda principal: _metrics(service),
         metrics_prefix="moldau_registry",
         translate=_translate,
     )

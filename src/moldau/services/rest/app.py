@@ -21,6 +21,7 @@ from moldau.common.credentials.errors import CredentialsError
 from moldau.common.settings.rows import SettingError
 from moldau.services.http.application import Application
 from moldau.services.http.assembly import gate_of, server_of
+from moldau.services.http.context import Principal
 from moldau.services.http.counters import Sample
 from moldau.services.http.media_types import JSON
 from moldau.services.http.rights import Rights
@@ -152,7 +153,7 @@ def _application(parts: Parts, probe: ClusterProbe) -> Application:
         )
         routes += service.routes()
 
-    def metrics() -> list[Sample]:
+    def metrics(principal: Principal) -> list[Sample]:
         return _samples(parts)
 
     return Application(

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from threading import Event
 
 from moldau.client.cluster import Cluster
+from moldau.connect import Batch, Sink, TopicPartition
 from moldau.services.connect.group.alone import Alone
 from moldau.services.connect.group.member import Member
 from moldau.services.connect.herder.cluster import KafkaSide
+from moldau.services.connect.herder.parts import Parts
 from moldau.services.connect.herder.secrets import Secrets
-from moldau.services.connect.herder.worker import Parts, RuntimeListener, Worker
+from moldau.services.connect.herder.worker import RuntimeListener, Worker
 from moldau.services.connect.runtime.interface import Listener, State, Status, TaskId
 from moldau.services.connect.settings import worker_configuration
 from moldau.services.connect.stores.alone import StandaloneStores
@@ -61,9 +65,10 @@ class FakeRuntime:
                 if each.connector == connector:
                     self.listener.task_status(each, Status(target))
 
-    def stop_connector(self, connector: str, timeout_seconds: float) -> bool:
-        self.connectors.pop(connector, None)
-        return True
+    def stop_connectors(self, connectors: Sequence[str], timeout_seconds: float) -> Sequence[str]:
+        for each in connectors:
+            self.connectors.pop(each, None)
+        return []
 
     def stop_tasks(self, tasks: Sequence[TaskId], timeout_seconds: float) -> Sequence[TaskId]:
         for each in tasks:
@@ -96,6 +101,7 @@ class NoCluster:
 
     def __init__(self) -> None:
         self.groups: dict[str, dict[tuple[str, int], int]] = {}
+        self.topics: dict[str, int] = {}
 
     def cluster_id(self) -> str:
         return "none"
@@ -104,6 +110,10 @@ class NoCluster:
 
     def group_offsets(self, group: str) -> Mapping[tuple[str, int], int]:
         return self.groups.get(group, {})
+
+    def partitions(self, topics: Sequence[str], pattern: str) -> Sequence[tuple[str, int]]:
+        chosen = [each for each in self.topics if each in topics or re.fullmatch(pattern or "$^", each)]
+        return [(name, index) for name in chosen for index in range(self.topics[name])]
 
     def alter_group_offsets(self, group: str, offsets: Mapping[tuple[str, int], int]) -> None:
         self.groups.setdefault(group, {}).update(offsets)
@@ -120,14 +130,27 @@ def kind_of(config: Mapping[str, str]) -> str:
     return config.get("kind", "source")
 
 
-class NoConnector:
-    """Takes all offsets."""
+class NoConnector(Sink):
+    """Takes all offsets; starting it, setting its positions can be made to wait."""
 
-    def stop(self) -> None: ...
+    def __init__(self) -> None:
+        self.may_go_on = Event()
+        self.may_go_on.set()
+        self.waits = Event()
+        self.positions_set: list[Mapping[TopicPartition, int | None]] = []
+
+    def write(self, batch: Batch, number: int) -> None: ...
+
+    def set_positions(self, positions: Mapping[TopicPartition, int | None]) -> None:
+        self.waits.set()
+        assert self.may_go_on.wait(60)
+        self.positions_set.append(positions)
 
 
-def alone(folder: Path, **more: str) -> tuple[Worker, FakeRuntime]:
-    """A standalone worker, started."""
+def alone(
+    folder: Path, connector: NoConnector | None = None, cluster: NoCluster | None = None, **more: str
+) -> tuple[Worker, FakeRuntime]:
+    """A standalone worker, started. `connector` is what offsets are changed through."""
     texts = {
         "key.converter": "j",
         "value.converter": "j",
@@ -142,10 +165,10 @@ def alone(folder: Path, **more: str) -> tuple[Worker, FakeRuntime]:
             "me:8083",
             StandaloneStores(FileOffsets(folder / "offsets", 60.0)),
             Alone(),
-            NoCluster(),
+            cluster or NoCluster(),
             Secrets(texts, {"PASSWORD": "hush"}),
             kind_of,
-            lambda name, config: NoConnector(),  # type: ignore[arg-type, return-value]
+            lambda name, config: connector or NoConnector(),
             Peers(),
             lambda logger, level: None,
         )
@@ -186,7 +209,7 @@ def member(servers: str, group: str, url: str, peers: Peers, **more: str) -> tup
             KafkaSide(connect),
             Secrets(texts, {}),
             kind_of,
-            lambda name, config: NoConnector(),  # type: ignore[arg-type, return-value]
+            lambda name, config: NoConnector(),
             peers,
             lambda logger, level: None,
         )

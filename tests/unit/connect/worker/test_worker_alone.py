@@ -13,7 +13,7 @@ from moldau.services.connect.herder.facade import RestHerder
 from moldau.services.connect.herder.interface import HerderProblem, Signature
 from moldau.services.connect.herder.worker import Worker
 from moldau.services.connect.runtime.interface import State, TaskId
-from moldau.services.connect.stores.configs import Config, RestartAsked
+from moldau.services.connect.stores.configs import Config, RestartAsked, target_record, task_records
 from moldau.services.connect.stores.offsets import KnownOffset
 
 
@@ -29,7 +29,7 @@ def running(tmp_path: Path) -> Iterator[tuple[Worker, FakeRuntime]]:
 
 
 def states(worker: Worker, name: str) -> list[State]:
-    found = worker.status(name)
+    found = worker.ask.status(name)
     return [found.connector.status.state, *(each.status.state for each in found.tasks.values())]
 
 
@@ -46,13 +46,13 @@ def test_a_connector_is_made_changed_and_deleted(running: tuple[Worker, FakeRunt
     created, _ = worker.put_config("c", {"tasks": "1", "x": "y"}, may_exist=True)
     assert not created
     eventually(lambda: runtime.tasks == {TaskId("c", 0): {"tasks": "1", "x": "y", "part": "0"}})
-    eventually(lambda: len(worker.status("c").tasks) == 1)
+    eventually(lambda: len(worker.ask.status("c").tasks) == 1)
     worker.delete("c")
     eventually(lambda: not runtime.tasks and not runtime.connectors)
-    for ask in (worker.info, worker.status, worker.delete, worker.offsets):
+    for ask in (worker.ask.info, worker.ask.status, worker.delete, worker.ask.offsets):
         with pytest.raises(HerderProblem):
             ask("c")
-    assert worker.connectors() == []
+    assert worker.ask.connectors() == []
 
 
 def test_pausing_stopping_and_resuming(running: tuple[Worker, FakeRuntime]) -> None:
@@ -102,10 +102,10 @@ def test_secrets_reach_the_runtime_and_nobody_else(running: tuple[Worker, FakeRu
     eventually(lambda: len(runtime.tasks) == 1)
     assert runtime.connectors["c"]["password"] == "hush"
     assert runtime.tasks[TaskId("c", 0)]["password"] == "hush"
-    assert worker.info("c").config["password"] == "${env:PASSWORD}"
-    assert worker.task_configs_of("c")[0][1]["password"] == "${env:PASSWORD}"
+    assert worker.ask.info("c").config["password"] == "${env:PASSWORD}"
+    assert worker.ask.task_configs_of("c")[0][1]["password"] == "${env:PASSWORD}"
     runtime.fail(TaskId("c", 0), "Error: cannot reach db://me:hush@host")
-    assert worker.status("c").tasks[0].status.trace == "Error: cannot reach db://me:[hidden]@host"
+    assert worker.ask.status("c").tasks[0].status.trace == "Error: cannot reach db://me:[hidden]@host"
 
 
 def test_a_secret_that_is_not_there_fails_the_connector_with_its_name(
@@ -113,8 +113,8 @@ def test_a_secret_that_is_not_there_fails_the_connector_with_its_name(
 ) -> None:
     worker, runtime = running
     worker.put_config("c", {"password": "${env:NONE}"}, may_exist=False)
-    eventually(lambda: worker.connectors() == ["c"] and states(worker, "c") == [State.FAILED])
-    assert "there is no environment variable NONE" in worker.status("c").connector.status.trace
+    eventually(lambda: worker.ask.connectors() == ["c"] and states(worker, "c") == [State.FAILED])
+    assert "there is no environment variable NONE" in worker.ask.status("c").connector.status.trace
     assert not runtime.connectors
 
 
@@ -122,7 +122,7 @@ def test_more_tasks_than_allowed_are_refused(running: tuple[Worker, FakeRuntime]
     worker, runtime = running
     worker.put_config("c", {"tasks": "3", "tasks.max": "2"}, may_exist=False)
     eventually(lambda: states(worker, "c") == [State.FAILED])
-    assert "generated 3 tasks, which is greater than 2" in worker.status("c").connector.status.trace
+    assert "generated 3 tasks, which is greater than 2" in worker.ask.status("c").connector.status.trace
     worker.put_config("c", {"tasks": "3", "tasks.max": "2", "tasks.max.enforce": "false"}, may_exist=True)
     eventually(lambda: len(runtime.tasks) == 3)
 
@@ -137,11 +137,11 @@ def test_offsets_change_only_of_stopped_connectors(running: tuple[Worker, FakeRu
     assert refused.value.status == 400
     worker.set_target("c", State.STOPPED)
     assert "altered successfully" in worker.alter_offsets("c", wanted)
-    assert [(each.partition, each.offset) for each in worker.offsets("c")] == [
+    assert [(each.partition, each.offset) for each in worker.ask.offsets("c")] == [
         ({"file": "/x"}, {"position": 3})
     ]
     assert "reset successfully" in worker.reset_offsets("c")
-    assert worker.offsets("c") == []
+    assert worker.ask.offsets("c") == []
 
 
 def test_offsets_of_sinks_are_those_of_their_group(running: tuple[Worker, FakeRuntime]) -> None:
@@ -149,12 +149,14 @@ def test_offsets_of_sinks_are_those_of_their_group(running: tuple[Worker, FakeRu
     worker.put_config("s", {"kind": "sink"}, may_exist=False, target=State.STOPPED)
     place = {"kafka_topic": "t", "kafka_partition": 0}
     worker.alter_offsets("s", [KnownOffset(place, {"kafka_offset": 7})])
-    assert [(each.partition, each.offset) for each in worker.offsets("s")] == [(place, {"kafka_offset": 7})]
+    assert [(each.partition, each.offset) for each in worker.ask.offsets("s")] == [
+        (place, {"kafka_offset": 7})
+    ]
     for partition, offset in (({}, None), (place, {}), (place, {"kafka_offset": "x"})):
         with pytest.raises(HerderProblem, match=r"kafka_|Failed to parse"):
             worker.alter_offsets("s", [KnownOffset(partition, offset)])
     worker.reset_offsets("s")
-    assert worker.offsets("s") == []
+    assert worker.ask.offsets("s") == []
 
 
 def test_no_class_is_looked_for_on_the_thread_that_answers(
@@ -162,14 +164,14 @@ def test_no_class_is_looked_for_on_the_thread_that_answers(
 ) -> None:
     worker, _ = running
     worker.put_config("c", {"tasks": "1"}, may_exist=False)
-    eventually(lambda: len(worker.states("c")) == 2)
+    eventually(lambda: len(worker.ask.states("c")) == 2)
     threads: set[str] = set()
 
     def kind_of(config: Config) -> str:
         threads.add(current_thread().name)
         return "source"
 
-    monkeypatch.setattr(worker, "_parts", replace(worker._parts, kind_of=kind_of))
+    monkeypatch.setattr(worker.ask, "_parts", replace(worker._parts, kind_of=kind_of))
     herder = RestHerder(worker, worker._settings, lambda: "")
 
     async def ask() -> None:
@@ -193,4 +195,30 @@ def test_nobody_sets_the_tasks_of_a_worker_without_a_group(running: tuple[Worker
         with pytest.raises(HerderProblem) as refused:
             ask()
         assert refused.value.status == 500
-    assert "file" not in worker.task_configs_of("c")[0][1]
+    assert "file" not in worker.ask.task_configs_of("c")[0][1]
+
+
+def test_a_connector_that_wants_no_tasks_any_more_has_none(running: tuple[Worker, FakeRuntime]) -> None:
+    worker, runtime = running
+    worker.put_config("c", {"tasks": "2", "tasks.max": "2"}, may_exist=False)
+    eventually(lambda: len(runtime.tasks) == 2)
+    assert runtime.listener is not None
+    runtime.listener.task_configs("c", [])
+    eventually(lambda: not runtime.tasks)
+    assert worker.ask.task_configs_of("c") == []
+    runtime.listener.task_configs("c", [{"part": "0"}])
+    eventually(lambda: len(runtime.tasks) == 1)
+
+
+def test_a_stop_that_is_taken_back_at_once_leaves_the_tasks(running: tuple[Worker, FakeRuntime]) -> None:
+    worker, runtime = running
+    worker.put_config("c", {"tasks": "1"}, may_exist=False)
+    eventually(lambda: len(runtime.tasks) == 1)
+
+    def both() -> None:  # on the loop: it sees the second one alone
+        stores = worker._stores
+        stores.write_configs([target_record("c", State.STOPPED), *task_records("c", [])], as_leader=True)
+        stores.write_configs([target_record("c", State.RUNNING)], as_leader=False)
+
+    worker._loop.call(both).result(30)
+    eventually(lambda: len(worker.ask.task_configs_of("c")) == 1 and len(runtime.tasks) == 1)

@@ -49,7 +49,7 @@ def test_work_is_shared_and_moves_and_comes_back(broker: Broker) -> None:
         chief.put_config("d", {"tasks": "1"}, may_exist=False)
         eventually(lambda: len(everywhere(first, second)) == 5)
         assert not {*first.started, *second.started} & {*before[0], *before[1]}
-        eventually(lambda: len(follower.status("c").tasks) == 4)
+        eventually(lambda: len(follower.ask.status("c").tasks) == 4)
         follower.set_target("c", State.PAUSED)
         eventually(lambda: first.targets.get("c", State.PAUSED) is second.targets.get("c", State.PAUSED))
         other.close()

@@ -29,9 +29,9 @@ def test_tasks_without_their_secrets_wait_once(tmp_path: Path) -> None:
     try:
         missing = {"kind": "source", "tasks": "3", "tasks.max": "3", "password": "${env:PASSWORD}"}
         worker.put_config("c", missing, may_exist=False)
-        eventually(lambda: len(worker.task_configs_of("c")) == 3)
+        eventually(lambda: len(worker.ask.task_configs_of("c")) == 3)
         worker._parts.secrets._environment = {}  # the secret is gone
-        for task, _ in worker.task_configs_of("c"):
+        for task, _ in worker.ask.task_configs_of("c"):
             worker.restart_task(task)
         for number in range(50):
             worker.put_config("d", {"number": str(number)}, may_exist=True)
@@ -44,7 +44,7 @@ def test_tasks_without_their_secrets_wait_once(tmp_path: Path) -> None:
 def test_tasks_that_are_not_wanted_any_more_are_not_tried_again(tmp_path: Path) -> None:
     worker, runtime = alone(tmp_path)
     refused: list[Sequence[Config]] = []
-    write = worker._write_tasks
+    write = worker._task_sets.write
 
     def refusing(name: str, configs: Sequence[Config]) -> None:
         if any(each.get("part") == "old" for each in configs) and not refused:
@@ -55,7 +55,7 @@ def test_tasks_that_are_not_wanted_any_more_are_not_tried_again(tmp_path: Path) 
     try:
         worker.put_config("c", {"tasks": "1"}, may_exist=False)
         eventually(lambda: len(runtime.tasks) == 1)
-        worker._write_tasks = refusing  # type: ignore[method-assign]
+        worker._task_sets.write = refusing  # type: ignore[method-assign]
         _wants(runtime, "old")
         eventually(lambda: bool(refused))
         _wants(runtime, "new")
@@ -76,4 +76,4 @@ def _wants(runtime: FakeRuntime, part: str) -> None:
 
 
 def _parts(worker: Worker) -> list[str]:
-    return [config["part"] for _, config in worker.task_configs_of("c")]
+    return [config["part"] for _, config in worker.ask.task_configs_of("c")]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from moldau.services.connect.group.interface import GroupListener
 from moldau.services.connect.group.protocol import NOTHING, Work
+from moldau.services.connect.runtime.interface import TaskId
 
 
 class Alone:
@@ -14,6 +15,7 @@ class Alone:
     signs_requests = False
     leader_url = ""
     generation = 0
+    trouble = ""
 
     def __init__(self) -> None:
         self._listener: GroupListener | None = None
@@ -42,6 +44,10 @@ class Alone:
         """See Membership."""
         self._held -= work
         self._revoked -= work
+
+    def owner_url(self, work: TaskId) -> str:
+        """See Membership."""
+        return ""
 
     def held(self) -> Work:
         """See Membership."""

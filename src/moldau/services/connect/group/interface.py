@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from moldau.services.connect.group.protocol import Work
+from moldau.services.connect.runtime.interface import TaskId
 
 
 class GroupListener(Protocol):
@@ -49,6 +50,14 @@ class Membership(Protocol):
     @property
     def leader_url(self) -> str:
         """Where the leader is reached; empty: nobody knows."""
+
+    def owner_url(self, work: TaskId) -> str:
+        """Where the member is reached to which this work was given; known to the leader alone; empty: nobody
+        else has it."""
+
+    @property
+    def trouble(self) -> str:
+        """Why this worker has been out of its group for longer than a session; empty: it is not."""
 
     @property
     def generation(self) -> int:

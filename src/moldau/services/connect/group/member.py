@@ -14,6 +14,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from threading import Event, Lock, Thread
 
 from moldau.client.cluster import GROUP, Cluster
@@ -43,6 +44,7 @@ from moldau.services.connect.group.protocol import (
     encode_assignment,
     encode_state,
 )
+from moldau.services.connect.runtime.interface import TaskId
 from moldau.services.connect.settings import WorkerSettings
 
 log = logging.getLogger("moldau.connect.group")
@@ -68,6 +70,15 @@ class Member:
     ) -> None:
         """`url`: by which others reach this worker; `offset`: how far its configuration has been read."""
         self._cluster = connect()
+        options = self._cluster.options
+        self._request_seconds = options.request_timeout_seconds
+        # Looking for the coordinator, and connecting to it, must leave time within the session.
+        third = settings.session_timeout_ms / 3000
+        self._cluster.options = replace(
+            options,
+            request_timeout_seconds=min(options.request_timeout_seconds, third),
+            connect_timeout_seconds=min(options.connect_timeout_seconds, third),
+        )
         self._group_id, self._url, self._offset = settings.group_id, url, offset
         self._session_ms, self._rebalance_ms = settings.session_timeout_ms, settings.rebalance_timeout_ms
         self._heartbeat_seconds = settings.heartbeat_interval_ms / 1000
@@ -81,6 +92,9 @@ class Member:
         self._revoked: Work = NOTHING
         self._last: Assignment | None = None
         self._before: dict[str, Work] = {}
+        self._owners: dict[TaskId, str] = {}
+        """Of the assignment that this worker has made last as the leader: who was given what."""
+        self._complaint = ""
         self._stopping, self._hurry = Event(), Event()
         self._listener: GroupListener | None = None
         self._thread = Thread(target=self._run, name="connect-group", daemon=True)
@@ -95,7 +109,7 @@ class Member:
         self._stopping.set()
         self._hurry.set()
         if self._thread.is_alive():
-            self._thread.join(self._cluster.options.request_timeout_seconds)
+            self._thread.join(self._request_seconds)
         self._cluster.close()
 
     def join_again(self) -> None:
@@ -121,6 +135,19 @@ class Member:
         """See Membership."""
         with self._lock:
             return self._revoked
+
+    def owner_url(self, work: TaskId) -> str:
+        """See Membership."""
+        found = self._owners.get(work, "") if self.is_leader else ""
+        return "" if found == self._url else found
+
+    @property
+    def trouble(self) -> str:
+        """See Membership."""
+        silent_ms = (time.monotonic() - self._heard_at) * 1000
+        if not self._complaint or silent_ms <= self._session_ms:
+            return ""
+        return f"the group {self._group_id} of workers is not reached: {self._complaint}"
 
     @property
     def is_leader(self) -> bool:
@@ -151,21 +178,22 @@ class Member:
     # The thread
 
     def _run(self) -> None:
-        complaint = ""
         while not self._stopping.is_set():
             try:
                 if self._wants_to_join or self._generation < 0:
                     self._join()
-                    complaint = ""
+                    if self._generation >= 0:
+                        self._complaint = ""
                 else:
                     self._hurry.wait(self._heartbeat_seconds)
                     self._hurry.clear()
                     if not self._stopping.is_set() and not self._wants_to_join:
                         self._heartbeat()
+                        self._complaint = ""
             except (Retriable, ClientError, OSError, ValueError) as problem:
                 self._cluster.forget_coordinator(self._group_id, GROUP)
-                if str(problem) != complaint:
-                    complaint = str(problem)
+                if str(problem) != self._complaint:
+                    self._complaint = str(problem)
                     log.warning("the group %s of workers: %s", self._group_id, problem)
                 self._after_failure()
             except Exception:
@@ -191,8 +219,13 @@ class Member:
             self._listener.lost()
 
     def _ask(self, request: Message, timeout_ms: int = 0):  # type: ignore[no-untyped-def]
+        """A worker that belongs to its group waits no longer than its session: after that others may have its
+        work, which must have stopped by then."""
         connection = self._cluster.coordinator(self._group_id, GROUP)
-        seconds = self._cluster.options.request_timeout_seconds + timeout_ms / 1000
+        seconds = self._request_seconds + timeout_ms / 1000
+        if self._generation >= 0:
+            left = self._session_ms / 1000 - (time.monotonic() - self._heard_at)
+            seconds = min(seconds, max(left, _PAUSE_SECONDS))
         return connection.ask(request, timeout_seconds=seconds)
 
     def _join(self) -> None:
@@ -270,9 +303,12 @@ class Member:
         before = {member: self._before.get(state.url, NOTHING) for member, state in states.items()}
         held = {member: state.held for member, state in states.items()}
         shares = assign(held, wanted, before)
+        owners: dict[TaskId, str] = {}
         for member, state in states.items():
             now = (state.held - shares[member].revoked) | shares[member].assigned
             self._before[state.url] = now or self._before.get(state.url, NOTHING)
+            owners |= dict.fromkeys(now, state.url)
+        self._owners = owners
         if len(self._before) > _REMEMBERED_WORKERS:
             self._before = {state.url: self._before[state.url] for state in states.values()}
         return {
@@ -308,10 +344,7 @@ class Member:
         request = HeartbeatRequest(
             group_id=self._group_id, generation_id=self._generation, member_id=self._member_id
         )
-        connection = self._cluster.coordinator(self._group_id, GROUP)
-        # Not longer than the session: after it others may have this worker's work, which must have stopped.
-        seconds = min(self._cluster.options.request_timeout_seconds, self._session_ms / 1000)
-        answer = connection.ask(request, timeout_seconds=seconds)
+        answer = self._ask(request)
         self._check(answer.error_code, "stay in")
         self._heard_at = time.monotonic()
 

@@ -13,6 +13,7 @@ from moldau.client.admin.topics import describe_cluster
 from moldau.client.cluster import TRANSACTION, Cluster
 from moldau.client.errors import Retriable
 from moldau.client.errors import check as check_answer
+from moldau.common.core.java_patterns import compile_java
 from moldau.common.protocol.errors import ErrorCode
 from moldau.common.protocol.messages.delete_groups import DeleteGroupsRequest
 from moldau.common.protocol.messages.init_producer_id import InitProducerIdRequest
@@ -53,6 +54,22 @@ class KafkaSide:
         """The committed offsets of a group. ClientError."""
         found = self._call(lambda cluster: committed_offsets(cluster, group))
         return {(place[0], place[1]): each.offset for place, each in found.items()}
+
+    def partitions(self, topics: Sequence[str], pattern: str) -> Sequence[tuple[str, int]]:
+        """The partitions of those of these topics that there are, and of those whose names match (Java's
+        syntax). ClientError."""
+        if not topics and not pattern:
+            return []
+
+        def ask(cluster: Cluster) -> list[tuple[str, int]]:
+            known = cluster.topics()
+            chosen = {each for each in topics if each in known}
+            if pattern:
+                matching = compile_java(pattern)
+                chosen |= {each for each in known if matching.fullmatch(each)}
+            return [(name, index) for name in sorted(chosen) for index in range(known[name])]
+
+        return self._call(ask)
 
     def alter_group_offsets(self, group: str, offsets: Mapping[tuple[str, int], int]) -> None:
         """Commit them; the group must have no members. ClientError."""

@@ -22,6 +22,7 @@ from moldau.services.connect.herder.interface import (
     Signature,
     WorkerHealth,
 )
+from moldau.services.connect.herder.offset_changes import CHANGES_MAX
 from moldau.services.connect.herder.worker import Worker
 from moldau.services.connect.runtime.interface import State, TaskId
 from moldau.services.connect.settings import WorkerSettings
@@ -42,13 +43,16 @@ class RestHerder:
         self._worker, self._settings, self._ask_cluster_id = worker, settings, cluster_id
         self._cluster_id = ""
         self._pool = ThreadPoolExecutor(_THREADS, "connect-rest")
+        # Of their own: however many systems do not answer when offsets change, all else is answered.
+        self._changing = ThreadPoolExecutor(CHANGES_MAX + _THREADS, "connect-rest-offsets")
 
     def close(self) -> None:
         """End the threads."""
-        self._pool.shutdown(wait=False, cancel_futures=True)
+        for each in (self._pool, self._changing):
+            each.shutdown(wait=False, cancel_futures=True)
 
-    async def _call(self, work: Callable[[], ResultT]) -> ResultT:
-        return await asyncio.get_running_loop().run_in_executor(self._pool, work)
+    async def _call(self, work: Callable[[], ResultT], pool: ThreadPoolExecutor | None = None) -> ResultT:
+        return await asyncio.get_running_loop().run_in_executor(pool or self._pool, work)
 
     def learn_cluster_id(self) -> None:
         """Ask for it; blocks. A cluster that does not answer leaves it empty."""
@@ -61,44 +65,42 @@ class RestHerder:
         """See Herder."""
         return ServerInfo(__version__, "moldau", self._cluster_id)
 
-    def health(self) -> WorkerHealth:
+    def health(self, may_see: Callable[[str], bool] = lambda name: True) -> WorkerHealth:
         """See Herder."""
-        failed = self._failed() if self._worker.is_started else {}
         if not self._worker.is_started:
-            return WorkerHealth("starting", "Worker is still starting up.", failed)
-        if self._worker.is_stuck:
-            return WorkerHealth("unhealthy", _STUCK, failed)
-        return WorkerHealth(
-            "healthy", "Worker has completed startup and is ready to handle requests.", failed
-        )
+            return WorkerHealth("starting", "Worker is still starting up.")
+        failed, trouble = self._failed(may_see), self._worker.trouble
+        if trouble:
+            return WorkerHealth("unhealthy", f"{_STUCK} The cause: {trouble}", failed)
+        return WorkerHealth("healthy", _READY, failed)
 
-    def _failed(self) -> dict[str, str]:
+    def _failed(self, may_see: Callable[[str], bool]) -> dict[str, str]:
         found: dict[str, str] = {}
-        for name in self._worker.connectors():
-            for part, status in self._worker.states(name).items():
+        for name in filter(may_see, self._worker.ask.connectors()):
+            for part, status in self._worker.ask.states(name).items():
                 if status.state is State.FAILED:
                     found[part] = status.trace.partition("\n")[0][:_SENTENCE_CHARS_MAX]
         return found
 
     def is_source(self, name: str) -> bool:
         """See Herder."""
-        return self._worker.kind(name) == "source"
+        return self._worker.ask.kind(name) == "source"
 
     async def connectors(self) -> Sequence[str]:
         """See Herder."""
-        return sorted(self._worker.connectors())
+        return sorted(self._worker.ask.connectors())
 
     async def info(self, name: str) -> ConnectorInfo:
         """See Herder. In a thread: what kind it is, its class says, whose module may have to be imported."""
-        return await self._call(lambda: self._worker.info(name))
+        return await self._call(lambda: self._worker.ask.info(name))
 
     async def status(self, name: str) -> ConnectorStatus:
         """See Herder. In a thread, as `info`."""
-        return await self._call(lambda: self._worker.status(name))
+        return await self._call(lambda: self._worker.ask.status(name))
 
     async def task_configs(self, name: str) -> Sequence[tuple[TaskId, Mapping[str, str]]]:
         """See Herder."""
-        return self._worker.task_configs_of(name)
+        return self._worker.ask.task_configs_of(name)
 
     async def put_config(
         self, name: str, config: Mapping[str, str], target: State | None, *, may_replace: bool
@@ -134,28 +136,28 @@ class RestHerder:
 
     async def offsets(self, name: str) -> Sequence[OffsetRow]:
         """See Herder."""
-        return await self._call(lambda: self._worker.offsets(name))
+        return await self._call(lambda: self._worker.ask.offsets(name))
 
     async def alter_offsets(self, name: str, rows: Sequence[OffsetRow]) -> str:
         """See Herder."""
         wanted = [KnownOffset(each.partition, each.offset) for each in rows]
-        return await self._call(lambda: self._worker.alter_offsets(name, wanted))
+        return await self._call(lambda: self._worker.alter_offsets(name, wanted), self._changing)
 
     async def reset_offsets(self, name: str) -> str:
         """See Herder."""
-        return await self._call(lambda: self._worker.reset_offsets(name))
+        return await self._call(lambda: self._worker.reset_offsets(name), self._changing)
 
     async def active_topics(self, name: str) -> Sequence[str]:
         """See Herder."""
         self._check_tracking()
-        return self._worker.topics(name)
+        return self._worker.ask.topics(name)
 
     async def reset_topics(self, name: str) -> None:
         """See Herder."""
         self._check_tracking()
         if not self._settings.topic_tracking_allow_reset:
             raise HerderProblem(403, "Topic tracking reset is disabled.")
-        self._worker.reset_topics(name)
+        self._worker.ask.reset_topics(name)
 
     def _check_tracking(self) -> None:
         if not self._settings.topic_tracking_enable:

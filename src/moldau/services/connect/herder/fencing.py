@@ -8,28 +8,46 @@ start.
 
 from __future__ import annotations
 
-from moldau.services.connect.stores.configs import fencing_record
-from moldau.services.connect.stores.interface import Cluster, Stores
+import logging
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+from moldau.services.connect.herder.loop import Loop
+from moldau.services.connect.herder.parts import RETRY_SECONDS, Parts
+from moldau.services.connect.stores.configs import Config, ConfigsState, fencing_record
+from moldau.services.connect.stores.interface import WRITE_SECONDS, Cluster, Stores
+
+log = logging.getLogger("moldau.connect.herder")
 
 
 class Fencing:
-    """The leader's side; blocks."""
+    """The leader's side. What the loop does is short: `needed`, then `fence` beside it, then `done`."""
 
     def __init__(self, group_id: str, stores: Stores, cluster: Cluster) -> None:
         self._group_id, self._stores, self._cluster = group_id, stores, cluster
 
-    def fence(self, name: str) -> None:
-        """Make way for the present tasks of a connector; nothing happens if there is nothing to fence.
-        ClientError, NotWritten, LogFailed, TimeoutError."""
-        self._stores.read_configs(30.0)
+    def needed(self, name: str) -> tuple[int, Sequence[str]] | None:
+        """How many tasks a connector has now, and the transactional ids to fence before they start; None:
+        they may start. On the loop. LogFailed, TimeoutError."""
+        self._stores.read_configs(WRITE_SECONDS)
         state = self._stores.configs()
         if name not in state.connectors or name not in state.pending_fencing:
-            return
+            return None
         count = state.task_counts.get(name, 0)
         before = state.fenced_counts.get(name)
-        if before is not None and not before == count == 1:
-            self._cluster.fence(self._ids(name, before))
-        self._stores.write_configs([fencing_record(name, count)], as_leader=True)
+        return count, self._ids(name, before) if before is not None and not before == count == 1 else []
+
+    def fence(self, transactional_ids: Sequence[str]) -> None:
+        """Blocks. ClientError."""
+        if transactional_ids:
+            self._cluster.fence(transactional_ids)
+
+    def done(self, name: str, count: int) -> None:
+        """Note it, if there are still so many tasks: another set of them needs a fencing of its own. On the
+        loop. NotWritten, LogFailed, TimeoutError."""
+        state = self._stores.configs()
+        if name in state.pending_fencing and state.task_counts.get(name, 0) == count:
+            self._stores.write_configs([fencing_record(name, count)], as_leader=True)
 
     def fence_all(self, name: str) -> None:
         """No task that ever ran can commit any more (before offsets are changed). ClientError."""
@@ -39,3 +57,66 @@ class Fencing:
 
     def _ids(self, name: str, count: int) -> list[str]:
         return [f"{self._group_id}-{name}-{index}" for index in range(count)]
+
+
+class FencingRequests:
+    """Has the leader fence what must be fenced before tasks start here. On the loop."""
+
+    def __init__(
+        self,
+        parts: Parts,
+        loop: Loop,
+        pool: ThreadPoolExecutor,
+        fence_here: Callable[[str], None],
+        then: Callable[[], None],
+    ) -> None:
+        """`fence_here` does it as the leader, and blocks; `then` is called when tasks may start."""
+        self._settings, self._membership, self._peer = parts.settings, parts.membership, parts.peer
+        self._kind_of, self._loop, self._pool = parts.kind_of, loop, pool
+        self._fence_here, self._then = fence_here, then
+        self._asking: set[str] = set()
+        self._no_sources: dict[str, Config] = {}
+        """Connectors whose tasks need no fencing, with the settings for which their class said so."""
+
+    def needed(self, name: str, state: ConfigsState) -> bool:
+        """Whether tasks have to wait. Which kind a connector is, its class says, whose module may have to be
+        imported: that is asked in a thread, and until then they wait."""
+        return (
+            name in state.pending_fencing
+            and bool(self._settings.group_id)
+            and self._settings.exactly_once_source_support.lower() == "enabled"
+            and self._no_sources.get(name) != state.connectors[name]
+        )
+
+    def ask(self, name: str, config: Config) -> None:
+        """The tasks start when the record of the fencing comes."""
+        if name not in self._asking:
+            self._asking.add(name)
+            leads, url = self._membership.is_leader, self._membership.leader_url
+            self._pool.submit(self._ask, name, config, None if leads else url)
+
+    def _ask(self, name: str, config: Config, url: str | None) -> None:
+        """On a thread of the pool."""
+        try:
+            if self._kind_of(config) != "source":
+                self._loop.soon(lambda: self._asked(name, config))
+                return
+            if url is None:
+                self._fence_here(name)
+            else:
+                self._peer.fence(url, name)
+        except Exception as problem:  # whatever it was: else the tasks would never start
+            log.warning("the older tasks of %s are not fenced yet: %s", name, problem)
+            self._loop.soon(lambda: self._asked(name), RETRY_SECONDS)
+        else:
+            self._loop.soon(lambda: self._asked(name))
+
+    def _asked(self, name: str, no_source: Config | None = None) -> None:
+        self._asking.discard(name)
+        if no_source is not None:
+            self._no_sources[name] = no_source
+        self._then()
+
+    def forget(self, name: str) -> None:
+        """The connector is deleted."""
+        self._no_sources.pop(name, None)

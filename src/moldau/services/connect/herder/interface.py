@@ -7,7 +7,7 @@ request there.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -98,8 +98,8 @@ class Herder(Protocol):
     def server_info(self) -> ServerInfo:
         """Who this is."""
 
-    def health(self) -> WorkerHealth:
-        """Whether the worker can do its work."""
+    def health(self, may_see: Callable[[str], bool]) -> WorkerHealth:
+        """Whether the worker can do its work; of connectors that have failed, those that may be seen."""
 
     def is_source(self, name: str) -> bool:
         """Whether the connector is a source. HerderProblem 404."""

@@ -7,7 +7,7 @@ of sinks.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from moldau.client.errors import ClientError
@@ -17,6 +17,7 @@ from moldau.connect.sink import Sink
 from moldau.connect.source import Source
 from moldau.services.connect.herder.fencing import Fencing
 from moldau.services.connect.herder.interface import OffsetRow
+from moldau.services.connect.herder.parts import Started
 from moldau.services.connect.herder.problems import bad_request, failed
 from moldau.services.connect.stores.configs import Config
 from moldau.services.connect.stores.interface import Cluster, Stores
@@ -29,8 +30,12 @@ _MANAGED = (
     "connector "
     "manages offsets externally, they will need to be manually {} in the system that the connector uses."
 )
-Started = Callable[[str, Config], Source | Sink]
-"""Makes a connector's instance with its settings, started. ConnectError."""
+Still = Callable[[], None]
+"""Returns while the change may still be made. HerderProblem."""
+
+
+def _always() -> None:
+    """For callers that nobody can come in between."""
 
 
 class Offsets:
@@ -51,35 +56,48 @@ class Offsets:
             raise failed(f"Failed to retrieve offsets for {kind} connector {name}: {problem}") from None
         return [OffsetRow(each.partition, each.offset) for each in known]
 
-    def alter(self, name: str, config: Config, kind: str, wanted: Sequence[KnownOffset]) -> str:
+    def alter(
+        self, name: str, config: Config, kind: str, wanted: Sequence[KnownOffset], still: Still = _always
+    ) -> str:
         """Set them; None forgets one. What to tell the user. HerderProblem."""
-        return self._change(name, config, kind, wanted, is_reset=False)
+        return self._change(name, config, kind, wanted, still, is_reset=False)
 
-    def reset(self, name: str, config: Config, kind: str) -> str:
+    def reset(self, name: str, config: Config, kind: str, still: Still = _always) -> str:
         """Forget all. What to tell the user. HerderProblem."""
         if kind == "sink":
-            found = self._group_offsets(name, config)
-            wanted = [_known(*place, None) for place in found]
+            wanted = [_known(*place, None) for place in self._places_of_sink(name, config)]
         else:
             shown = self.shown(name, config, kind)
             wanted = [KnownOffset(each.partition, None) for each in shown]
-        return self._change(name, config, kind, wanted, is_reset=True)
+        return self._change(name, config, kind, wanted, still, is_reset=True)
 
-    def _group_offsets(self, name: str, config: Config) -> Mapping[tuple[str, int], int]:
+    def _places_of_sink(self, name: str, config: Config) -> list[tuple[str, int]]:
+        """What its group knows, and all partitions of the topics that it reads: a sink may keep positions of
+        partitions which its group has forgotten, or never knew."""
         try:
-            return self._cluster.group_offsets(group_of(name, config))
+            known = set(self._cluster.group_offsets(group_of(name, config)))
+            topics = [each.strip() for each in config.get("topics", "").split(",") if each.strip()]
+            known.update(self._cluster.partitions(topics, config.get("topics.regex", "")))
         except ClientError as problem:
             raise failed(f"Failed to list offsets of the consumer group of {name}: {problem}") from None
+        return sorted(known)
 
     def _change(
-        self, name: str, config: Config, kind: str, wanted: Sequence[KnownOffset], *, is_reset: bool
+        self,
+        name: str,
+        config: Config,
+        kind: str,
+        wanted: Sequence[KnownOffset],
+        still: Still,
+        *,
+        is_reset: bool,
     ) -> str:
         verb = "reset" if is_reset else "altered"
         try:
             if kind == "sink":
-                is_whole = self._change_sink(name, config, wanted, is_reset=is_reset)
+                is_whole = self._change_sink(name, config, wanted, still, is_reset=is_reset)
             else:
-                is_whole = self._change_source(name, config, wanted)
+                is_whole = self._change_source(name, config, wanted, still)
         except ConnectError as refused:
             raise bad_request(f"The offsets of connector {name} were not {verb}: {refused}") from None
         except (ClientError, LogFailed, TimeoutError) as problem:
@@ -92,7 +110,7 @@ class Offsets:
             return f"The offsets for this connector have been {verb} successfully"
         return _MANAGED.format(verb, verb)
 
-    def _change_source(self, name: str, config: Config, wanted: Sequence[KnownOffset]) -> bool:
+    def _change_source(self, name: str, config: Config, wanted: Sequence[KnownOffset], still: Still) -> bool:
         connector = self._started(name, config)
         try:
             if isinstance(connector, Source):
@@ -101,6 +119,7 @@ class Offsets:
                         connector.check_offsets(each.offset)
         finally:
             connector.stop()
+        still()
         self._fencing.fence_all(name)
         self._stores.write_offsets(name, wanted, config.get("offsets.storage.topic"))
         return (
@@ -110,13 +129,14 @@ class Offsets:
         )
 
     def _change_sink(
-        self, name: str, config: Config, wanted: Sequence[KnownOffset], *, is_reset: bool
+        self, name: str, config: Config, wanted: Sequence[KnownOffset], still: Still, *, is_reset: bool
     ) -> bool:
         places = _places(wanted)
         group = group_of(name, config)
         connector = self._started(name, config)
         try:
             if isinstance(connector, Sink):
+                still()
                 try:
                     connector.set_positions(
                         {TopicPartition(*place): offset for place, offset in places.items()}
@@ -125,6 +145,7 @@ class Offsets:
                     raise ConnectError(str(problem)) from None
         finally:
             connector.stop()
+        still()
         if is_reset:
             self._cluster.delete_group(group)
             return True

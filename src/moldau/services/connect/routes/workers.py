@@ -14,9 +14,10 @@ from starlette.routing import BaseRoute, Route
 from moldau.services.connect.herder.interface import Signature
 from moldau.services.connect.routes.calls import Calls, json_body, texts
 from moldau.services.http.answers import json_answer
-from moldau.services.http.application import path_value
+from moldau.services.http.application import path_value, principal_of
 from moldau.services.http.bodies import read_bytes
 from moldau.services.http.problems import HttpProblem
+from moldau.services.http.rights import Kind, Operation
 
 SIGNATURE = "X-Connect-Authorization"
 ALGORITHM = "X-Connect-Request-Signature-Algorithm"
@@ -49,7 +50,8 @@ class WorkerRoutes:
     async def health(self, request: Request) -> Response:
         """200, 503 while it starts, 500 where it is stuck (KIP-1017); which connectors have failed, and
         why."""
-        health = self._calls.herder.health()
+        rights, principal = self._calls.rights, principal_of(request)
+        health = self._calls.herder.health(rights.filter(principal, Operation.READ, Kind.CONNECTOR))
         body = {"status": health.status, "message": health.message, "failed": dict(health.failed)}
         return json_answer(request, body, _STATUS.get(health.status, 500))
 

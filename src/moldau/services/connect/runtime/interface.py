@@ -79,8 +79,8 @@ class Runtime(Protocol):
     def set_target(self, connector: str, target: State) -> None:
         """Pause, resume or stop the connector and its tasks that run here."""
 
-    def stop_connector(self, connector: str, timeout_seconds: float) -> bool:
-        """Stop and forget it; False: it did not end in time and was left behind, fenced."""
+    def stop_connectors(self, connectors: Sequence[str], timeout_seconds: float) -> Sequence[str]:
+        """Stop and forget them, all at once; returns those that did not end in time (left behind)."""
 
     def stop_tasks(self, tasks: Sequence[TaskId], timeout_seconds: float) -> Sequence[TaskId]:
         """Stop and forget them, all at once; returns those that did not end in time (left behind, fenced)."""

@@ -49,7 +49,7 @@ class LocalRuntime:
 
     def start_connector(self, connector: str, config: Mapping[str, str], target: State) -> None:
         """See Runtime. One that runs is stopped first."""
-        self.stop_connector(connector, 0.0)
+        self.stop_connectors([connector], 0.0)
         listener = self._listener
         made = ConnectorInstance(
             connector,
@@ -89,14 +89,14 @@ class LocalRuntime:
         for each in tasks:
             each.set_target(target)
 
-    def stop_connector(self, connector: str, timeout_seconds: float) -> bool:
+    def stop_connectors(self, connectors: Sequence[str], timeout_seconds: float) -> Sequence[str]:
         """See Runtime."""
         with self._lock:
-            instance = self._connectors.pop(connector, None)
-        if instance is None:
-            return True
-        instance.stop()
-        return instance.join(timeout_seconds)
+            found = {each: self._connectors.pop(each) for each in connectors if each in self._connectors}
+        for each in found.values():
+            each.stop()
+        until = time.monotonic() + timeout_seconds
+        return [name for name, each in found.items() if not each.join(until - time.monotonic())]
 
     def stop_tasks(self, tasks: Sequence[TaskId], timeout_seconds: float) -> Sequence[TaskId]:
         """See Runtime."""
@@ -126,6 +126,5 @@ class LocalRuntime:
         with self._lock:
             connectors, tasks = list(self._connectors), list(self._tasks)
         until = time.monotonic() + timeout_seconds
-        for each in connectors:
-            self.stop_connector(each, 0.0)
+        self.stop_connectors(connectors, 0.0)
         self.stop_tasks(tasks, until - time.monotonic())

@@ -44,6 +44,10 @@ class StandaloneStores:
         """See Stores."""
         self._file.close()
 
+    def trouble(self) -> str:
+        """See Stores."""
+        return ""
+
     def configs(self) -> ConfigsState:
         """See Stores."""
         with self._lock:

@@ -24,6 +24,9 @@ class Stores(Protocol):
     def close(self) -> None:
         """End."""
 
+    def trouble(self) -> str:
+        """What has kept the topics from being read for some time; empty: nothing."""
+
     def configs(self) -> ConfigsState:
         """The configuration as far as it has been read; it does not change any more."""
 
@@ -34,8 +37,8 @@ class Stores(Protocol):
         """This worker leads the group: no other may write for a leader any more. Blocks. NotWritten."""
 
     def write_configs(self, records: Iterable[Record], *, as_leader: bool) -> None:
-        """Write, and read it back. Blocks. NotWritten (`fenced`: another worker leads), LogFailed,
-        TimeoutError."""
+        """Write, and read it back. Blocks. NotWritten (`fenced`: another worker leads; `too_large`),
+        LogFailed, TimeoutError."""
 
     def connector_status(self, name: str) -> WorkerStatus | None:
         """The last word about a connector."""
@@ -80,6 +83,10 @@ class Cluster(Protocol):
 
     def group_offsets(self, group: str) -> Mapping[tuple[str, int], int]:
         """The committed offsets of a group. ClientError."""
+
+    def partitions(self, topics: Sequence[str], pattern: str) -> Sequence[tuple[str, int]]:
+        """The partitions of those of these topics that there are, and of those whose names match (Java's
+        syntax). ClientError."""
 
     def alter_group_offsets(self, group: str, offsets: Mapping[tuple[str, int], int]) -> None:
         """Commit them; the group must have no members. ClientError."""

@@ -29,6 +29,10 @@ Replay = Callable[[bytes | None, bytes | None, int, int], None]
 _POLL_SECONDS = 0.5
 _RECORDS_AT_ONCE = 1000
 _EARLIEST, _LATEST = -2, -1
+_DENIED_AGAIN_SECONDS = 5.0
+_LASTING_SECONDS = 60.0
+_FENCED = (KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.PRODUCER_FENCED)
+_TOO_LARGE = (KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE)
 
 
 class LogFailed(Exception):
@@ -36,11 +40,12 @@ class LogFailed(Exception):
 
 
 class NotWritten(LogFailed):
-    """A record was not written; `fenced`: another producer with the same transactional id has taken over."""
+    """A record was not written; `fenced`: another producer with the same transactional id has taken over;
+    `too_large`: it never will be, as long as it is that long."""
 
-    def __init__(self, message: str, *, fenced: bool = False) -> None:
+    def __init__(self, message: str, *, fenced: bool = False, too_large: bool = False) -> None:
         super().__init__(message)
-        self.fenced = fenced
+        self.fenced, self.too_large = fenced, too_large
 
 
 class KafkaLog:
@@ -72,6 +77,19 @@ class KafkaLog:
         """Why the topic is not read any more."""
         self.trouble: str | None = None
         """What kept the last poll from reading, while it lasts."""
+        self._trouble_since = 0.0
+        self._is_denied = False
+        """The worker may not read the topic; asked again from time to time, for rights may come back."""
+
+    @property
+    def lasting_trouble(self) -> str:
+        """What has kept the topic from being read for long, or may for long; empty: nothing."""
+        why = self.failure or self.trouble
+        if why is None:
+            return ""
+        lasted = time.monotonic() - self._trouble_since > _LASTING_SECONDS
+        is_lasting = self.failure is not None or self._is_denied or lasted
+        return f"the topic {self.topic} cannot be read: {why}" if is_lasting else ""
 
     def start(self, timeout_seconds: float) -> None:
         """Begin to read, and return when all that is there has been read. LogFailed."""
@@ -160,17 +178,22 @@ class KafkaLog:
             raise LogFailed(f"the end of {self.topic} is not known: {problem}") from None
 
     def _check(self) -> None:
-        if self.failure is not None:
-            raise LogFailed(f"the topic {self.topic} is not read: {self.failure}")
+        why = self.failure or (self.trouble if self._is_denied else None)
+        if why is not None:
+            raise LogFailed(f"the topic {self.topic} is not read: {why}")
 
     # The reading thread
 
     def _run(self) -> None:
         assert self._consumer is not None
+        ask_again_at = 0.0
         while not self._stopping.is_set():
             try:
                 for message in self._consumer.consume(_RECORDS_AT_ONCE, _POLL_SECONDS):
                     self._take(message)
+                if self._is_denied and time.monotonic() > ask_again_at:
+                    ask_again_at = time.monotonic() + _DENIED_AGAIN_SECONDS
+                    self._read_from_positions()
             except Exception as problem:
                 log.exception("the topic %s is not read any more", self.topic)
                 with self._moved:
@@ -191,16 +214,26 @@ class KafkaLog:
             assert partition is not None
             assert offset is not None
             self._at(partition, offset)
-        elif error.fatal() or error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+        elif error.fatal():
             raise LogFailed(error.str())
         else:
-            if self.trouble is None:
-                log.warning("the topic %s cannot be read at the moment: %s", self.topic, error.str())
-            self.trouble = error.str()
+            with self._moved:
+                if self.trouble is None:
+                    log.warning("the topic %s cannot be read at the moment: %s", self.topic, error.str())
+                    self._trouble_since = time.monotonic()
+                self.trouble = error.str()
+                self._is_denied = error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED
+                self._moved.notify_all()
+
+    def _read_from_positions(self) -> None:
+        """Whoever may not read is told so once. Asked anew, the client says it again, or that the end was
+        reached."""
+        assert self._consumer is not None
+        self._consumer.assign([TopicPartition(self.topic, each, at) for each, at in self._positions.items()])
 
     def _at(self, partition: int, position: int) -> None:
         with self._moved:
-            self.trouble = None
+            self.trouble, self._is_denied = None, False
             self._positions[partition] = max(position, self._positions[partition])
             self._moved.notify_all()
 
@@ -261,19 +294,27 @@ def deliver(
 
     for key, value in records:
         left += 1
-        producer.produce(topic, value, key, on_delivery=told)
+        try:
+            producer.produce(topic, value, key, on_delivery=told)
+        except KafkaException as problem:
+            raise _not_written(topic, problem.args[0]) from None
     deadline = time.monotonic() + timeout_seconds
     while left > 0 and time.monotonic() < deadline:
         producer.poll(0.05)
     if failed:
-        fenced = failed[0].code() in (
-            KafkaError._FENCED,
-            KafkaError.INVALID_PRODUCER_EPOCH,
-            KafkaError.PRODUCER_FENCED,
-        )
-        raise NotWritten(f"{topic} was not written: {failed[0].str()}", fenced=fenced)
+        raise _not_written(topic, failed[0])
     if left > 0:
         raise NotWritten(f"{topic} was not written within {timeout_seconds:g} seconds")
+
+
+def _not_written(topic: str, error: KafkaError) -> NotWritten:
+    if error.code() in _TOO_LARGE:
+        return NotWritten(
+            f"a record for {topic} is larger than the producer or the topic takes: make the settings "
+            f"shorter, or raise producer.max.request.size of the workers and max.message.bytes of {topic}",
+            too_large=True,
+        )
+    return NotWritten(f"{topic} was not written: {error.str()}", fenced=error.code() in _FENCED)
 
 
 def _bytes(value: Any) -> bytes | None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from threading import Lock
+from typing import Any
 
 from confluent_kafka import KafkaException, Producer
 
@@ -96,6 +97,11 @@ class SharedStores:
         for log_ in (self._config_log, self._status_log, self._offset_log, *own):
             log_.close()
 
+    def trouble(self) -> str:
+        """See Stores."""
+        found = (each.lasting_trouble for each in (self._config_log, self._status_log, self._offset_log))
+        return next((each for each in found if each), "")
+
     # connect-configs
 
     def _take_config(self, key: bytes | None, value: bytes | None, partition: int, offset: int) -> None:
@@ -149,7 +155,7 @@ class SharedStores:
             deliver(producer, topic, records, WRITE_SECONDS)
             producer.commit_transaction(WRITE_SECONDS)
         except (NotWritten, KafkaException) as problem:
-            error = problem.args[0]
+            error: Any = problem.args[0]
             fenced = problem.fenced if isinstance(problem, NotWritten) else bool(error.fatal())
             try:
                 producer.abort_transaction(5)
@@ -160,12 +166,11 @@ class SharedStores:
                     topic,
                     unended.args[0].str(),
                 )
-            text = (
-                str(problem) if isinstance(problem, NotWritten) else f"{topic} was not written: {error.str()}"
-            )
             if fenced:
                 self._leading, self._is_fenced = None, True
-            raise NotWritten(text, fenced=fenced) from None
+            if isinstance(problem, NotWritten):
+                raise NotWritten(str(problem), fenced=fenced, too_large=problem.too_large) from None
+            raise NotWritten(f"{topic} was not written: {error.str()}", fenced=fenced) from None
 
     # connect-status
 
