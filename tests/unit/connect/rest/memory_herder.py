@@ -26,6 +26,7 @@ from moldau.services.connect.herder.interface import (
 )
 from moldau.services.connect.runtime.interface import State, Status, TaskId
 from moldau.services.connect.validation.overrides import OverridePolicy
+from moldau.services.http.counters import Sample
 from moldau.services.http.forwarding import Reach
 from moldau.services.http.rights import Rights
 from moldau.services.http.settings import HttpSettingsPart
@@ -198,6 +199,10 @@ class Served:
             policy=policy or OverridePolicy(),
             reach=Reach(5, 5, 1 << 20, ssl.create_default_context),
             rights=rights,
+            metrics=lambda may_see: [
+                Sample("names_seen", "Of tests.", "gauge", 1, (("connector", name),))
+                for name in filter(may_see, ("ab", "b"))
+            ],
         )
 
     def ask(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from dataclasses import replace
 from threading import current_thread, main_thread
 from typing import Any
 
@@ -413,3 +414,11 @@ def test_a_large_answer_is_made_beside_the_loop(served: Served, monkeypatch: pyt
     answer = served.ask("PUT", "/connector-plugins/LittleSink/config/validate", given).json()
     assert len(set(answer["groups"])) == len(answer["groups"]) > 500
     assert threads == [False]
+
+
+def test_health_and_metrics_name_connectors_to_those_who_may_see_them() -> None:
+    served = Served(MemoryHerder(), Rights(parse_rights("ANONYMOUS read connector:a*", "rights")))
+    served.herder.worker = replace(served.herder.worker, failed={"ab-0": "it broke", "b-0": "secret place"})
+    assert served.ask("GET", "/health").json()["failed"] == {"ab-0": "it broke"}
+    assert served.ask("GET", "/metrics").text.count("names_seen{") == 1
+    assert 'names_seen{connector="ab"}' in served.ask("GET", "/metrics").text

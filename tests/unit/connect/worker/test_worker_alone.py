@@ -29,8 +29,7 @@ def running(tmp_path: Path) -> Iterator[tuple[Worker, FakeRuntime]]:
 
 
 def states(worker: Worker, name: str) -> list[State]:
-    found = worker.ask.status(name)
-    return [found.connector.status.state, *(each.status.state for each in found.tasks.values())]
+    return [each.state for each in worker.ask.states(name).values()]
 
 
 def test_a_connector_is_made_changed_and_deleted(running: tuple[Worker, FakeRuntime]) -> None:

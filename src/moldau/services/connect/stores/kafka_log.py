@@ -60,9 +60,12 @@ class KafkaLog:
         *,
         client_id: str,
         committed_only: bool = True,
+        wait_ms: int = 500,
     ) -> None:
         """`clients`: a client's settings under Kafka's names, by kind (consumer, producer); `connect` makes a
-        client that is asked for the topic's end."""
+        client that is asked for the topic's end; `wait_ms`: a control record at the end is known of so long
+        after it, at most, for the client tells of it with the empty answer that follows."""
+        self._wait_ms = wait_ms
         self.topic = topic
         self._asking, self._asking_lock = connect(), Lock()
         self._clients, self._replay, self._client_id = clients, replay, client_id
@@ -97,7 +100,7 @@ class KafkaLog:
             "client.id": f"{self._client_id}-reader",
             "group.id": f"{self._client_id}-reader",
             "isolation.level": "read_committed" if self._committed_only else "read_uncommitted",
-            "fetch.wait.max.ms": 500,
+            "fetch.wait.max.ms": self._wait_ms,
             "queued.max.messages.kbytes": 16 * 1024,
         }
         settings = {
@@ -115,6 +118,7 @@ class KafkaLog:
         self._positions = dict.fromkeys(partitions, 0)
         self._consumer.assign([TopicPartition(self.topic, each, _EARLIEST) for each in partitions])
         self._thread.start()
+        self._producer = self.producer()  # now, so that the first write does not wait for its id
         self.read_to_end(timeout_seconds)
 
     def _known_partitions(self, timeout_seconds: float) -> Sequence[int]:
@@ -164,6 +168,20 @@ class KafkaLog:
                     )
                 self._moved.wait(left)
 
+    def read_past(self, partition: int, offset: int, timeout_seconds: float) -> None:
+        """Return when the record there has been replayed. LogFailed, TimeoutError."""
+        with self._moved:
+            self._check()
+            done = self._moved.wait_for(
+                lambda: self._positions[partition] > offset or self._is_denied or self.failure is not None,
+                timeout_seconds,
+            )
+            self._check()
+        if not done:
+            raise TimeoutError(
+                f"what was written to {self.topic} was not read back: {self.trouble or 'no answer'}"
+            )
+
     def _ends(self) -> dict[int, int]:
         try:
             with self._asking_lock:
@@ -189,8 +207,12 @@ class KafkaLog:
         ask_again_at = 0.0
         while not self._stopping.is_set():
             try:
-                for message in self._consumer.consume(_RECORDS_AT_ONCE, _POLL_SECONDS):
-                    self._take(message)
+                # `consume` waits for as many as it is asked for: the first one is polled for alone.
+                first = self._consumer.poll(_POLL_SECONDS)
+                if first is not None:
+                    self._take(first)
+                    for message in self._consumer.consume(_RECORDS_AT_ONCE, 0):
+                        self._take(message)
                 if self._is_denied and time.monotonic() > ask_again_at:
                     ask_again_at = time.monotonic() + _DENIED_AGAIN_SECONDS
                     self._read_from_positions()
@@ -254,11 +276,11 @@ class KafkaLog:
             },
         )
 
-    def send(self, records: Iterable[tuple[str | bytes, bytes | None]], timeout_seconds: float) -> None:
-        """Write records in order, and return when all are. NotWritten."""
+    def send(self, records: Iterable[tuple[str | bytes, bytes | None]], timeout_seconds: float) -> int:
+        """Write records in order, and return when all are; the last one's offset. NotWritten."""
         if self._producer is None:
             self._producer = self.producer()
-        deliver(self._producer, self.topic, records, timeout_seconds)
+        return deliver(self._producer, self.topic, records, timeout_seconds)
 
     def send_soon(self, key: str | bytes, value: bytes | None) -> None:
         """Write a record without waiting; a failure is logged. The client repeats what may succeed later."""
@@ -281,14 +303,16 @@ def deliver(
     topic: str,
     records: Iterable[tuple[str | bytes, bytes | None]],
     timeout_seconds: float,
-) -> None:
-    """Write records in order, and return when all are there. NotWritten: one is not, or nobody knows."""
-    left = 0
+) -> int:
+    """Write records in order, and return when all are there; the greatest of their offsets, -1 where none is
+    known. NotWritten: one is not, or nobody knows."""
+    left, last = 0, -1
     failed: list[KafkaError] = []
 
     def told(error: KafkaError | None, message: Message) -> None:
-        nonlocal left
+        nonlocal left, last
         left -= 1
+        last = max(last, message.offset() or -1)
         if error is not None:
             failed.append(error)
 
@@ -305,6 +329,7 @@ def deliver(
         raise _not_written(topic, failed[0])
     if left > 0:
         raise NotWritten(f"{topic} was not written within {timeout_seconds:g} seconds")
+    return last
 
 
 def _not_written(topic: str, error: KafkaError) -> NotWritten:

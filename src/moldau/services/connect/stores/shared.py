@@ -55,13 +55,20 @@ class SharedStores:
         self._is_fenced = False
         """Somebody else has claimed the configuration since this worker did: it writes no more before it
         claims it again, which it may do only when its group has told it that it leads."""
-        self._config_log = self._log(settings.config_storage_topic, self._take_config)
+        self._config_log = self._log(settings.config_storage_topic, self._take_config, wait_ms=100)
         self._status_log = self._log(settings.status_storage_topic, self._take_status)
         self._offset_log = self._log(settings.offset_storage_topic, self._taking_offset(self._offsets))
 
-    def _log(self, topic: str, replay: Callable[[bytes | None, bytes | None, int, int], None]) -> KafkaLog:
+    def _log(
+        self, topic: str, replay: Callable[[bytes | None, bytes | None, int, int], None], wait_ms: int = 500
+    ) -> KafkaLog:
         return KafkaLog(
-            topic, self._configuration.client, self._connect, replay, client_id=f"{self._group_id}-{topic}"
+            topic,
+            self._configuration.client,
+            self._connect,
+            replay,
+            client_id=f"{self._group_id}-{topic}",
+            wait_ms=wait_ms,
         )
 
     def start(self, on_changes: Callable[[Sequence[Change]], None]) -> None:
@@ -137,12 +144,15 @@ class SharedStores:
     def write_configs(self, records: Iterable[Record], *, as_leader: bool) -> None:
         """See Stores."""
         if as_leader and self._transactional:
-            self._write_as_leader(records)
+            last = self._write_as_leader(records)
         else:
-            self._config_log.send(records, WRITE_SECONDS)
-        self.read_configs(WRITE_SECONDS)
+            last = self._config_log.send(records, WRITE_SECONDS)
+        if last >= 0:
+            self._config_log.read_past(0, last, WRITE_SECONDS)
+        else:
+            self.read_configs(WRITE_SECONDS)
 
-    def _write_as_leader(self, records: Iterable[Record]) -> None:
+    def _write_as_leader(self, records: Iterable[Record]) -> int:
         if self._is_fenced:
             raise NotWritten("another worker leads the group, or has led it since", fenced=True)
         if self._leading is None:
@@ -152,8 +162,9 @@ class SharedStores:
         topic = self._config_log.topic
         try:
             producer.begin_transaction()
-            deliver(producer, topic, records, WRITE_SECONDS)
+            last = deliver(producer, topic, records, WRITE_SECONDS)
             producer.commit_transaction(WRITE_SECONDS)
+            return last
         except (NotWritten, KafkaException) as problem:
             error: Any = problem.args[0]
             fenced = problem.fenced if isinstance(problem, NotWritten) else bool(error.fatal())
