@@ -37,8 +37,8 @@ class OffsetLog(Protocol):
     def start(self, timeout_seconds: float) -> None:
         """Read what there is."""
 
-    def send(self, records: Sequence[tuple[str | bytes, bytes | None]], timeout_seconds: float) -> None:
-        """Write."""
+    def send(self, records: Sequence[tuple[str | bytes, bytes | None]], timeout_seconds: float) -> int:
+        """Write; the last one's offset."""
 
     def read_to_end(self, timeout_seconds: float) -> None:
         """Read what was written."""
