@@ -1,8 +1,9 @@
 """The typer application for every command except a running `serve`.
 
-`COMMANDS` is the table of all commands. A command's module has `register(root)`, which adds it to the
-application. Only the module of the command that was named is imported; all of them for help and completion. A
-`CommandError` becomes one sentence on standard error and an exit code, never a traceback.
+`COMMANDS` is the table of all commands. A command's module has `app`, the commands under one name, or
+`register(root)`, which adds it to the application. Only the module of the command that was named is imported;
+all of them for help and completion. A `CommandError` becomes one sentence on standard error and an exit code,
+never a traceback.
 """
 
 from __future__ import annotations
@@ -73,7 +74,11 @@ def build(names: Sequence[str]) -> typer.Typer:
     )
     root.callback()(_global_options)
     for name in names:
-        importlib.import_module(COMMANDS[name]).register(root)
+        module = importlib.import_module(COMMANDS[name])
+        if hasattr(module, "register"):
+            module.register(root)
+        else:
+            root.add_typer(module.app, name=name)
     return root
 
 

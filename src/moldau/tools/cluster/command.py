@@ -12,7 +12,7 @@ from typer.models import TyperPath
 
 from moldau.tools.shared.errors import CommandError, UsageError
 from moldau.tools.shared.options import Json, parse_assignments, teach
-from moldau.tools.shared.output import note, print_json, print_table
+from moldau.tools.shared.output import headings, note, print_json, print_table
 
 if TYPE_CHECKING:
     from moldau.tools.cluster.picture import Picture
@@ -87,11 +87,6 @@ STATUS_HELP = """Show each process, each broker's health, and the partitions tha
 
 The exit code is 0 for ok, 1 for degraded, 2 for failing.
 """
-
-
-def register(root: typer.Typer) -> None:
-    """Add the command to the application."""
-    root.add_typer(app, name="cluster")
 
 
 @app.command(help=teach(START_HELP))
@@ -278,15 +273,7 @@ def _require_known(plan: Plan, only: list[int] | None) -> None:
 def _show(picture: Picture) -> None:
     from moldau.tools.cluster.processes import GONE
 
-    columns = {
-        "name": "SERVER",
-        "address": "ADDRESS",
-        "pid": "PID",
-        "state": "STATE",
-        "health": "HEALTH",
-        "leaders": "LEADERS",
-        "controller": "CONTROLLER",
-    }
+    columns = headings("name address pid state health leaders controller", name="SERVER")
     rows = [
         {**each.as_json(), "name": each.name, "controller": "yes" if each.controller else None}
         for each in picture.servers

@@ -25,6 +25,21 @@ def print_json(value: object) -> None:
     print(json.dumps(value, indent=2, ensure_ascii=False, default=str))
 
 
+def headings(keys: str, **others: str) -> dict[str, str]:
+    """The headings of columns with these keys, as Kafka's tools write them (log_end_offset: LOG-END-OFFSET);
+    `others` are headings that are not the key.
+    """
+    return {key: others.get(key) or key.upper().replace("_", "-") for key in keys.split()}
+
+
+def print_rows(as_json: bool, rows: Sequence[Row], columns: Mapping[str, str], *, empty: str = "") -> None:
+    """Print `rows` as JSON for programs, or as a table."""
+    if as_json:
+        print_json(rows)
+    else:
+        print_table(rows, columns, empty=empty)
+
+
 def print_table(rows: Sequence[Row], columns: Mapping[str, str], *, title: str = "", empty: str = "") -> None:
     """Print `rows`. `columns` maps a row's key to its heading, in order; `empty` is printed if there is
     no row.

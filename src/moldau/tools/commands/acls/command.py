@@ -9,7 +9,7 @@ import typer
 from moldau.tools.shared import completion
 from moldau.tools.shared.errors import CommandError, UsageError
 from moldau.tools.shared.options import Connect, Json, connected
-from moldau.tools.shared.output import note, print_json, print_table
+from moldau.tools.shared.output import headings, note, print_json, print_rows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -69,11 +69,6 @@ Producer = Annotated[
 Consumer = Annotated[bool, typer.Option("--consumer", help="What a consumer needs, on topics and groups.")]
 
 
-def register(root: typer.Typer) -> None:
-    """Add the command to the application."""
-    root.add_typer(app, name="acls")
-
-
 @app.command("list")
 @connected
 def list_(
@@ -107,19 +102,10 @@ def list_(
     for each in filters:
         found.update(dict.fromkeys(_told(find_acls, connection, each._replace(principal=who))))
     rows = [_row(acl) for acl in sorted(found)]
-    if as_json:
-        print_json(rows)
-        return
-    columns = {
-        "permission": "PERMISSION",
-        "principal": "PRINCIPAL",
-        "operation": "OPERATION",
-        "resource_type": "RESOURCE",
-        "name": "NAME",
-        "pattern": "PATTERN",
-        "host": "HOST",
-    }
-    print_table(rows, columns, empty="no ACLs")
+    columns = headings(
+        "permission principal operation resource_type name pattern host", resource_type="RESOURCE"
+    )
+    print_rows(as_json, rows, columns, empty="no ACLs")
 
 
 @app.command()

@@ -75,11 +75,6 @@ The exit code is 0 while the agent delivers, 1 while it cannot or no agent runs.
 """
 
 
-def register(root: typer.Typer) -> None:
-    """Add the command to the application."""
-    root.add_typer(app, name="agent")
-
-
 @app.command(help=teach(RUN_HELP))
 def run(
     data: Data = DEFAULT_FOLDER,

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from moldau.tools.commands.brokers import rebalance
 from moldau.tools.shared.errors import CommandError, UsageError
 from moldau.tools.shared.options import DEFAULT_AT_ONCE, AtOnce, Connect, Json, Throttle, connected, teach
-from moldau.tools.shared.output import note, print_json, print_table
+from moldau.tools.shared.output import headings, note, print_json, print_rows, print_table
 
 if TYPE_CHECKING:
     from moldau.tools.commands.brokers.overview import BrokerRow, Overview
@@ -48,21 +49,9 @@ Without it, the cluster waits for the broker to come back.
 """
 
 
-def register(root: typer.Typer) -> None:
-    """Add the command to the application."""
-    from moldau.tools.commands.brokers import rebalance
-
-    if not any(each.name == "rebalance" for each in app.registered_commands):
-        rebalance.register(app)
-    root.add_typer(app, name="brokers")
-
-
 @app.command("list")
 @connected
-def list_(
-    connect: Connect,
-    as_json: Json = False,
-) -> None:
+def list_(connect: Connect, as_json: Json = False) -> None:
     """List the brokers: rack, address, leaders, replicas, those that lag, bytes, controller, state.
 
     A broker that is gone has a row while partitions have replicas on it.
@@ -71,30 +60,13 @@ def list_(
 
     overview = load_overview(connect().layout())
     rows = [each.as_row() for each in overview.brokers.values()]
-    if as_json:
-        print_json(rows)
-        return
-    columns = {
-        "id": "BROKER",
-        "rack": "RACK",
-        "address": "ADDRESS",
-        "leaders": "LEADERS",
-        "replicas": "REPLICAS",
-        "lagging": "LAGGING",
-        "bytes": "BYTES",
-        "controller": "CONTROLLER",
-        "state": "STATE",
-    }
-    print_table(rows, columns)
+    columns = headings("id rack address leaders replicas lagging bytes controller state", id="BROKER")
+    print_rows(as_json, rows, columns)
 
 
 @app.command()
 @connected
-def describe(
-    connect: Connect,
-    broker: BrokerId,
-    as_json: Json = False,
-) -> None:
+def describe(connect: Connect, broker: BrokerId, as_json: Json = False) -> None:
     """Show one broker: its folders, what lags on it, moves to and from it."""
     from moldau.client.admin.reassignments import find_moves
     from moldau.tools.commands.brokers.overview import load_overview
@@ -199,11 +171,8 @@ def _show_plan(overview: Overview, targets: dict[tuple[str, int], list[int]], as
         {"topic": name, "partition": index, "replicas": overview.replicas[name, index], "becomes": target}
         for (name, index), target in targets.items()
     ]
-    if as_json:
-        print_json(rows)
-        return
-    columns = {"topic": "TOPIC", "partition": "PARTITION", "replicas": "REPLICAS", "becomes": "BECOMES"}
-    print_table(rows, columns, empty="it holds no replica")
+    columns = headings("topic partition replicas becomes")
+    print_rows(as_json, rows, columns, empty="it holds no replica")
 
 
 @app.command(help=teach(REMOVE_HELP))
@@ -251,3 +220,6 @@ def _say(as_json: bool, values: dict[str, Any], sentence: str) -> None:
         print_json(values)
     else:
         print(sentence)
+
+
+app.command("rebalance", help=teach(rebalance.HELP))(rebalance.rebalance)

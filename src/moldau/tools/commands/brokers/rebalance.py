@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from moldau.client.admin.log_dirs import log_directories_if_told
-from moldau.tools.shared.options import DEFAULT_AT_ONCE, AtOnce, Connect, Json, Throttle, connected, teach
+from moldau.tools.shared.options import DEFAULT_AT_ONCE, AtOnce, Connect, Json, Throttle, connected
 from moldau.tools.shared.output import note, print_json, print_table
 
 if TYPE_CHECKING:
@@ -114,8 +114,3 @@ def _carry_out(
             note("moldau: what is under way goes on; `moldau brokers rebalance` again does the rest")
             raise
     elect_leaders(layout.cluster, PREFERRED, targets, layout.cluster.options.api_timeout_seconds)
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command to `moldau brokers`."""
-    app.command("rebalance", help=teach(HELP))(rebalance)

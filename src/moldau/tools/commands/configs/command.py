@@ -11,7 +11,7 @@ import typer
 from moldau.tools.shared import completion
 from moldau.tools.shared.errors import CommandError, UsageError
 from moldau.tools.shared.options import Connect, Json, connected, parse_assignments
-from moldau.tools.shared.output import print_json, print_table
+from moldau.tools.shared.output import print_rows
 
 if TYPE_CHECKING:
     from moldau.client.admin.configs import Config
@@ -37,11 +37,6 @@ Name = Annotated[
         autocompletion=completion.named_of_kind,
     ),
 ]
-
-
-def register(root: typer.Typer) -> None:
-    """Add the command to the application."""
-    root.add_typer(app, name="configs")
 
 
 @app.command()
@@ -78,13 +73,10 @@ def describe(
         for each in sorted(entries)
         if everything or each.source != Source.DEFAULT_CONFIG
     ]
-    if as_json:
-        print_json(rows)
-        return
     columns = {"resource": kind.upper(), "name": "SETTING", "value": "VALUE", "source": "SOURCE"}
     if synonyms:
         columns["synonyms"] = "SYNONYMS"
-    print_table(rows, columns, empty="nothing was set; --all shows the defaults")
+    print_rows(as_json, rows, columns, empty="nothing was set; --all shows the defaults")
 
 
 def _row(resource_name: str, entry: Config, synonyms: bool) -> dict[str, Any]:

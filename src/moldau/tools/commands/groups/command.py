@@ -6,10 +6,11 @@ from typing import Annotated, Any
 
 import typer
 
+from moldau.tools.commands.groups import reset_offsets
 from moldau.tools.shared import completion
 from moldau.tools.shared.errors import CommandError, explain_kafka_failure
 from moldau.tools.shared.options import Connect, Json, connected, teach
-from moldau.tools.shared.output import note, print_json, print_table
+from moldau.tools.shared.output import headings, note, print_json, print_rows, print_table
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -34,22 +35,9 @@ Types = Annotated[
 ]
 
 
-def register(root: typer.Typer) -> None:
-    """Add the command to the application."""
-    from moldau.tools.commands.groups import reset_offsets
-
-    app.command("reset-offsets", help=teach(reset_offsets.HELP))(reset_offsets.reset_offsets)
-    root.add_typer(app, name="groups")
-
-
 @app.command("list")
 @connected
-def list_(
-    connect: Connect,
-    states: States = None,
-    types: Types = None,
-    as_json: Json = False,
-) -> None:
+def list_(connect: Connect, states: States = None, types: Types = None, as_json: Json = False) -> None:
     """List groups with their state and type."""
     from moldau.tools.commands.groups.description import list_groups
 
@@ -57,19 +45,12 @@ def list_(
         {"group": each.group_id, "state": each.state, "type": each.type.capitalize()}
         for each in list_groups(connect().cluster(), states, types)
     ]
-    if as_json:
-        print_json(rows)
-    else:
-        print_table(rows, {"group": "GROUP", "state": "STATE", "type": "TYPE"}, empty="no groups")
+    print_rows(as_json, rows, headings("group state type"), empty="no groups")
 
 
 @app.command()
 @connected
-def describe(
-    connect: Connect,
-    groups: Groups = None,
-    as_json: Json = False,
-) -> None:
+def describe(connect: Connect, groups: Groups = None, as_json: Json = False) -> None:
     """Show committed offset, log end offset, lag and member of each partition."""
     from moldau.tools.commands.groups.description import describe_groups, offset_rows
 
@@ -82,17 +63,7 @@ def describe(
     for each in described:
         if not each.members:
             note(f"Consumer group '{each.group_id}' has no active members.")
-    columns = {
-        "group": "GROUP",
-        "topic": "TOPIC",
-        "partition": "PARTITION",
-        "current_offset": "CURRENT-OFFSET",
-        "log_end_offset": "LOG-END-OFFSET",
-        "lag": "LAG",
-        "consumer_id": "CONSUMER-ID",
-        "host": "HOST",
-        "client_id": "CLIENT-ID",
-    }
+    columns = headings("group topic partition current_offset log_end_offset lag consumer_id host client_id")
     if any(row["note"] for row in rows):
         columns["note"] = "NOTE"
     print_table(rows, columns, empty="no committed offsets and no members")
@@ -122,25 +93,18 @@ def members(
         for each in describe_groups(connect(), groups)
         for member in sorted(each.members)
     ]
-    if as_json:
-        print_json(rows)
-        return
-    columns = {"group": "GROUP", "consumer_id": "CONSUMER-ID"}
+    columns = headings("group consumer_id")
     if any(row["instance_id"] for row in rows):
         columns["instance_id"] = "GROUP-INSTANCE-ID"
-    columns |= {"host": "HOST", "client_id": "CLIENT-ID", "partitions": "#PARTITIONS"}
+    columns |= headings("host client_id partitions", partitions="#PARTITIONS")
     if verbose:
         columns["assignment"] = "ASSIGNMENT"
-    print_table(rows, columns, empty="no active members")
+    print_rows(as_json, rows, columns, empty="no active members")
 
 
 @app.command()
 @connected
-def state(
-    connect: Connect,
-    groups: Groups = None,
-    as_json: Json = False,
-) -> None:
+def state(connect: Connect, groups: Groups = None, as_json: Json = False) -> None:
     """Show the coordinator, assignor, state and size of groups."""
     from moldau.tools.commands.groups.description import describe_groups
 
@@ -236,3 +200,6 @@ def delete_offsets(
         raise CommandError(
             "; ".join(f"{topic}-{index}: {problem}" for (topic, index), problem in sorted(failed.items()))
         )
+
+
+app.command("reset-offsets", help=teach(reset_offsets.HELP))(reset_offsets.reset_offsets)

@@ -17,7 +17,7 @@ from moldau.tools.shared import completion
 from moldau.tools.shared.errors import CommandError, UsageError
 from moldau.tools.shared.offset_range import Bound
 from moldau.tools.shared.options import Connect, Json, connected
-from moldau.tools.shared.output import note, print_json, print_table
+from moldau.tools.shared.output import headings, note, print_json, print_table
 from moldau.tools.shared.timestamps import parse_duration_ms, parse_moment_ms
 
 if TYPE_CHECKING:
@@ -132,7 +132,7 @@ def reset_offsets(
     elif as_json:
         print_json(rows)
     else:
-        columns = {"group": "GROUP", "topic": "TOPIC", "partition": "PARTITION", "new_offset": "NEW-OFFSET"}
+        columns = headings("group topic partition new_offset")
         print_table(
             rows, columns | {"current_offset": "CURRENT-OFFSET"}, empty="the group has no committed offsets"
         )

@@ -47,11 +47,6 @@ The latency is the time from handing a record to the client until the broker ack
 """
 
 
-def register(root: typer.Typer) -> None:
-    """Add the command to the application."""
-    root.add_typer(app, name="perf")
-
-
 @app.command("produce", help=teach(PRODUCE_HELP))
 @connected
 def produce(

@@ -10,7 +10,7 @@ import typer
 
 from moldau.tools.shared.errors import CommandError, UsageError
 from moldau.tools.shared.options import Connect, Json, connected
-from moldau.tools.shared.output import print_json, print_table
+from moldau.tools.shared.output import headings, print_json, print_rows, print_table
 
 if TYPE_CHECKING:
     from moldau.client.cluster import Cluster
@@ -36,11 +36,6 @@ DefaultClientId = Annotated[
     bool, typer.Option("--default-client-id", help="Client ids without a quota of their own.")
 ]
 DefaultAddress = Annotated[bool, typer.Option("--default-ip", help="Addresses without one of their own.")]
-
-
-def register(root: typer.Typer) -> None:
-    """Add the command to the application."""
-    root.add_typer(app, name="quotas")
 
 
 @app.command("list")
@@ -186,11 +181,8 @@ def explain(
                     "shared_by": _sharers(shared_user, shared_client_id),
                 }
             )
-    if as_json:
-        print_json(rows)
-    else:
-        columns = {"quota": "QUOTA", "value": "VALUE", "from": "FROM", "shared_by": "SHARED BY"}
-        print_table(rows, columns, empty="this client has no quota")
+    columns = headings("quota value from shared_by", shared_by="SHARED BY")
+    print_rows(as_json, rows, columns, empty="this client has no quota")
 
 
 def _sharers(user: str | None, client_id: str | None) -> str:

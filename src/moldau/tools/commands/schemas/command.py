@@ -8,7 +8,7 @@ import typer
 
 from moldau.tools.shared.errors import CommandError, UsageError
 from moldau.tools.shared.options import Json, teach
-from moldau.tools.shared.output import note, print_json, print_table
+from moldau.tools.shared.output import headings, note, print_json, print_rows, print_table
 from moldau.tools.shared.schema_registry import (
     DEFAULT_REGISTRY,
     RegistrySettings,
@@ -84,11 +84,6 @@ Examples:
 """
 
 
-def register(root: typer.Typer) -> None:
-    """Add the command to the application."""
-    root.add_typer(app, name="schemas")
-
-
 @app.command("list")
 def list_schemas(
     prefix: Annotated[str, typer.Argument(metavar="[PREFIX]", help="Only subjects that begin so.")] = "",
@@ -115,7 +110,7 @@ def list_schemas(
     if as_json:
         print_json(rows)
         return
-    columns = {"subject": "SUBJECT", "version": "LATEST-VERSION", "id": "ID", "type": "TYPE"}
+    columns = headings("subject version id type", version="LATEST-VERSION")
     if deleted:
         columns["state"] = "STATE"
     nothing = f"no subject begins with {prefix}" if prefix else "no schema is registered"
@@ -165,10 +160,7 @@ def _show_versions(registry: Any, subject: str, as_json: bool) -> None:
         {"version": number, "state": "" if number in there else "deleted"}
         for number in registry.get(path, deleted=True)
     ]
-    if as_json:
-        print_json(rows)
-    else:
-        print_table(rows, {"version": "VERSION", "state": "STATE"})
+    print_rows(as_json, rows, headings("version state"))
 
 
 def _print_schema(found: dict[str, Any], subject: str | None) -> None:

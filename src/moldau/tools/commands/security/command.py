@@ -36,11 +36,6 @@ just as well.
 """
 
 
-def register(root: typer.Typer) -> None:
-    """Add the command to the application."""
-    root.add_typer(app, name="security")
-
-
 @app.callback()
 def _group() -> None:
     """Make `certificates` a command of its own, although it is the only one."""

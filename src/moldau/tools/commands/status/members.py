@@ -8,21 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from moldau.tools.shared.output import print_table
+from moldau.tools.shared.output import headings, print_table
 
 if TYPE_CHECKING:
     from moldau.client.admin.topics import Partition
     from moldau.tools.commands.status.command import Cluster
 
-COLUMNS = {
-    "id": "BROKER",
-    "address": "ADDRESS",
-    "rack": "RACK",
-    "controller": "CONTROLLER",
-    "state": "STATE",
-    "leaders": "LEADERS",
-    "replicas": "REPLICAS",
-}
+COLUMNS = headings("id address rack controller state leaders replicas", id="BROKER")
 
 
 def count_share(cluster: Cluster, partition: Partition) -> None:

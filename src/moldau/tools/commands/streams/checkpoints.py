@@ -23,7 +23,7 @@ from moldau.tools.commands.streams.description import (
     now_seconds,
 )
 from moldau.tools.shared.errors import CommandError
-from moldau.tools.shared.output import note, print_json, print_table
+from moldau.tools.shared.output import headings, note, print_json, print_rows, print_table
 
 if TYPE_CHECKING:
     from moldau.tools.shared.connection import Connection
@@ -54,19 +54,8 @@ def show_list(root: Folder, connection: Connection | None, as_json: bool) -> Non
         flows += [each for each in flows_by_groups(connection) if (each.app, each.flow) not in known]
     now = now_seconds()
     rows = [_row(each, connection, now) for each in sorted(flows, key=lambda each: (each.app, each.flow))]
-    if as_json:
-        print_json(rows)
-        return
-    columns = {
-        "app": "APP",
-        "flow": "FLOW",
-        "state": "STATE",
-        "reads": "READS",
-        "target": "WRITES",
-        "batch": "BATCH",
-        "lag": "LAG",
-    }
-    print_table(rows, columns, empty=f"no flows: none has a checkpoint in {root}")
+    columns = headings("app flow state reads target batch lag", target="WRITES")
+    print_rows(as_json, rows, columns, empty=f"no flows: none has a checkpoint in {root}")
 
 
 def _row(flow: FlowDescription, connection: Connection | None, now: float) -> dict[str, object]:
@@ -103,14 +92,7 @@ def show_description(
             value = document[name]
             if value not in (None, "", []):
                 print(f"{name + ':':<12}{', '.join(value) if isinstance(value, list) else value}")
-        columns = {
-            "topic": "TOPIC",
-            "partition": "PARTITION",
-            "position": "POSITION",
-            "group_offset": "GROUP-OFFSET",
-            "end": "LOG-END-OFFSET",
-            "lag": "LAG",
-        }
+        columns = headings("topic partition position group_offset end lag", end="LOG-END-OFFSET")
         print_table(document["partitions"], columns, empty="no micro-batch is done yet")
 
 

@@ -60,11 +60,6 @@ Bootstrap = Annotated[
 ]
 
 
-def register(root: typer.Typer) -> None:
-    """Add the command to the application."""
-    root.add_typer(app, name="streams")
-
-
 RUN_HELP = teach("""
 Run an app's flows in one Spark session, until Ctrl-C (or SIGTERM), or with --once until all is read.
 

@@ -8,7 +8,7 @@ import typer
 
 from moldau.tools.shared.errors import UsageError
 from moldau.tools.shared.options import Connect, Json, connected
-from moldau.tools.shared.output import note, print_json, print_table
+from moldau.tools.shared.output import headings, note, print_json, print_rows
 
 if TYPE_CHECKING:
     from moldau.client.admin.tokens import Token
@@ -24,11 +24,6 @@ app = typer.Typer(
 )
 
 Hmac = Annotated[str, typer.Argument(metavar="HMAC", help="The token's HMAC, as `create` printed it.")]
-
-
-def register(root: typer.Typer) -> None:
-    """Add the command to the application."""
-    root.add_typer(app, name="tokens")
 
 
 @app.command("list")
@@ -171,20 +166,11 @@ def _show(tokens: list[Token], *, as_json: bool, with_hmacs: bool) -> None:
             "ends": _moment(token.max_ms),
         }
         rows.append(row | {"hmac": token.hmac_text} if with_hmacs else row)
-    if as_json:
-        print_json(rows)
-        return
-    columns = {
-        "token_id": "TOKEN-ID",
-        "owner": "OWNER",
-        "requester": "REQUESTER",
-        "renewers": "RENEWERS",
-        "issued": "ISSUED",
-        "expires": "EXPIRES",
-        "ends": "MAX-LIFETIME",
-    }
-    print_table(rows, columns | ({"hmac": "HMAC"} if with_hmacs else {}), empty="no delegation tokens")
-    if with_hmacs and rows:
+    columns = headings("token_id owner requester renewers issued expires ends", ends="MAX-LIFETIME")
+    print_rows(
+        as_json, rows, columns | ({"hmac": "HMAC"} if with_hmacs else {}), empty="no delegation tokens"
+    )
+    if with_hmacs and rows and not as_json:
         note("keep the HMAC secret: it is a password")
 
 

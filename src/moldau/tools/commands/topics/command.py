@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from moldau.tools.commands.topics import elect, reassign
 from moldau.tools.shared import completion
 from moldau.tools.shared.errors import CommandError, UsageError
-from moldau.tools.shared.options import Connect, Json, connected, parse_assignments
-from moldau.tools.shared.output import print_json, print_table
+from moldau.tools.shared.options import Connect, Json, connected, parse_assignments, teach
+from moldau.tools.shared.output import headings, print_json, print_rows, print_table
 
 if TYPE_CHECKING:
     from moldau.tools.commands.topics.description import TopicDescription
@@ -64,16 +65,6 @@ Config = Annotated[
 Regex = Annotated[bool, typer.Option("--regex", "-r", help="The names are regular expressions.")]
 
 
-def register(root: typer.Typer) -> None:
-    """Add the command to the application."""
-    from moldau.tools.commands.topics import elect, reassign
-
-    if not any(each.name == "reassign" for each in app.registered_commands):
-        reassign.register(app)
-        elect.register(app)
-    root.add_typer(app, name="topics")
-
-
 @app.command("list")
 @connected
 def list_(
@@ -96,11 +87,8 @@ def list_(
         {"topic": each.name, "partitions": len(each.partitions), "replicas": each.replication_factor}
         for each in found
     ]
-    if as_json:
-        print_json(rows)
-    else:
-        columns = {"topic": "TOPIC", "partitions": "PARTITIONS", "replicas": "REPLICAS"}
-        print_table(rows, columns, empty="no topics: create one with `moldau topics create NAME`")
+    columns = headings("topic partitions replicas")
+    print_rows(as_json, rows, columns, empty="no topics: create one with `moldau topics create NAME`")
 
 
 @app.command()
@@ -199,21 +187,16 @@ def describe(
 
 def _show(topic: TopicDescription, all_settings: bool) -> None:
     print(f"{topic.name}   id {topic.topic_id}   {topic.replication_factor} replicas")
-    columns = {
-        "partition": "PARTITION",
-        "leader": "LEADER",
-        "replicas": "REPLICAS",
-        "isr": "ISR",
-        "elr": "ELIGIBLE",
-        "last_known_elr": "LAST KNOWN",
-        "start": "START",
-        "end": "END",
-    }
+    columns = headings(
+        "partition leader replicas isr elr last_known_elr start end",
+        elr="ELIGIBLE",
+        last_known_elr="LAST KNOWN",
+    )
     if not any(each.last_known_eligible for each in topic.partitions):
         del columns["last_known_elr"]
     print_table([each.as_row() for each in topic.partitions], columns)
     settings = topic.shown_settings(all_settings)
-    print_table(settings, {"name": "SETTING", "value": "VALUE", "source": "SOURCE"})
+    print_table(settings, headings("name value source", name="SETTING"))
 
 
 @app.command()
@@ -345,3 +328,7 @@ def trim(
             print(f"{topic}-{index} now begins at offset {each.low_watermark}.")
     if failures:
         raise CommandError("\nmoldau: ".join(failures))
+
+
+app.command("reassign", help=teach(reassign.HELP))(reassign.reassign)
+app.command("elect", help=teach(elect.HELP))(elect.elect)

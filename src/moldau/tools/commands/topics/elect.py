@@ -11,8 +11,8 @@ from moldau.client.admin.elections import Election, elect_leaders
 from moldau.client.admin.layout import Place
 from moldau.tools.shared import completion
 from moldau.tools.shared.errors import UsageError
-from moldau.tools.shared.options import Connect, Json, connected, teach
-from moldau.tools.shared.output import print_json, print_table
+from moldau.tools.shared.options import Connect, Json, connected
+from moldau.tools.shared.output import headings, print_rows
 
 HELP = """Elect leaders: the preferred replicas, or (unclean) any that is alive.
 
@@ -73,11 +73,8 @@ def elect(
         _row(each)
         for each in elect_leaders(layout.cluster, int(kind is Type.UNCLEAN), asked, connect.timeout_seconds)
     ]
-    if as_json:
-        print_json(found)
-    else:
-        columns = {"topic": "TOPIC", "partition": "PARTITION", "result": "RESULT"}
-        print_table(found, columns, empty="no election was needed")
+    columns = headings("topic partition result")
+    print_rows(as_json, found, columns, empty="no election was needed")
     if any(each["error"] for each in found):
         raise typer.Exit(1)
 
@@ -89,8 +86,3 @@ def _row(election: Election) -> dict[str, Any]:
         "result": election.words or "elected",
         "error": bool(election.error_code) and not election.is_needless,
     }
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command to `moldau topics`."""
-    app.command("elect", help=teach(HELP))(elect)

@@ -13,8 +13,8 @@ import typer
 
 from moldau.tools.shared import completion
 from moldau.tools.shared.errors import CommandError, UsageError
-from moldau.tools.shared.options import Connect, Json, Throttle, connected, teach
-from moldau.tools.shared.output import note, print_json, print_table
+from moldau.tools.shared.options import Connect, Json, Throttle, connected
+from moldau.tools.shared.output import headings, note, print_json, print_rows
 
 if TYPE_CHECKING:
     from moldau.client.admin.layout import Layout, Place
@@ -176,17 +176,8 @@ def _show_status(layout: Layout, places: Sequence[Place], as_json: bool) -> None
     if throttled:
         unthrottle(layout, throttled)
         note("moldau: nothing is under way: throttles removed")
-    if as_json:
-        print_json(rows)
-        return
-    columns = {
-        "topic": "TOPIC",
-        "partition": "PARTITION",
-        "replicas": "REPLICAS",
-        "adding": "ADDING",
-        "removing": "REMOVING",
-    }
-    print_table(rows, columns, empty="no reassignment is under way")
+    columns = headings("topic partition replicas adding removing")
+    print_rows(as_json, rows, columns, empty="no reassignment is under way")
 
 
 def _cancel(layout: Layout, places: Sequence[Place], as_json: bool) -> None:
@@ -207,8 +198,3 @@ def _say(as_json: bool, values: Mapping[str, Any], sentence: str) -> None:
         print_json(values)
     else:
         print(sentence)
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command to `moldau topics`."""
-    app.command("reassign", help=teach(HELP))(reassign)

@@ -10,7 +10,7 @@ import typer
 from moldau.tools.shared import completion
 from moldau.tools.shared.errors import CommandError, UsageError
 from moldau.tools.shared.options import Connect, Json, connected
-from moldau.tools.shared.output import note, print_json, print_table
+from moldau.tools.shared.output import note, print_json, print_rows, print_table
 
 if TYPE_CHECKING:
     from moldau.client.admin.transactions import Description
@@ -26,11 +26,6 @@ app = typer.Typer(
 
 Topic = Annotated[str, typer.Option("--topic", help="The topic.", autocompletion=completion.topics)]
 Partition = Annotated[int, typer.Option("--partition", "-p", help="The partition.")]
-
-
-def register(root: typer.Typer) -> None:
-    """Add the command to the application."""
-    root.add_typer(app, name="transactions")
 
 
 def _now_ms() -> int:
@@ -86,16 +81,13 @@ def list_(
             pattern=pattern,
         )
     ]
-    if as_json:
-        print_json(rows)
-        return
     columns = {
         "transactional_id": "TransactionalId",
         "coordinator": "Coordinator",
         "producer_id": "ProducerId",
         "state": "TransactionState",
     }
-    print_table(rows, columns, empty="no transactional ids")
+    print_rows(as_json, rows, columns, empty="no transactional ids")
 
 
 @app.command()
@@ -186,9 +178,6 @@ def describe_producers_(
         }
         for each in sorted(producers, key=lambda each: each.producer_id)
     ]
-    if as_json:
-        print_json(rows)
-        return
     columns = {
         "producer_id": "ProducerId",
         "producer_epoch": "ProducerEpoch",
@@ -197,7 +186,7 @@ def describe_producers_(
         "last_timestamp_ms": "LastTimestamp",
         "start_offset": "CurrentTransactionStartOffset",
     }
-    print_table(rows, columns, empty="no producers")
+    print_rows(as_json, rows, columns, empty="no producers")
 
 
 @app.command("find-hanging")
@@ -245,9 +234,6 @@ def find_hanging_(
         }
         for each in found
     ]
-    if as_json:
-        print_json(rows)
-        return
     columns = {
         "topic": "Topic",
         "partition": "Partition",
@@ -258,7 +244,7 @@ def find_hanging_(
         "last_timestamp_ms": "LastTimestamp",
         "duration_minutes": "Duration(min)",
     }
-    print_table(rows, columns, empty=f"no hanging transaction in {len(places)} partitions")
+    print_rows(as_json, rows, columns, empty=f"no hanging transaction in {len(places)} partitions")
     for each in found:
         note(f"abort it with: {each.remedy}")
 

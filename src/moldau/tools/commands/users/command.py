@@ -15,7 +15,7 @@ from moldau.client.errors import error_words
 from moldau.common.protocol.errors import ErrorCode
 from moldau.tools.shared.errors import CommandError, UsageError
 from moldau.tools.shared.options import Connect, Json, connected
-from moldau.tools.shared.output import print_json, print_table
+from moldau.tools.shared.output import headings, print_rows
 
 if TYPE_CHECKING:
     from moldau.tools.shared.connection import Connection
@@ -37,18 +37,9 @@ Mechanisms = Annotated[
 ]
 
 
-def register(root: typer.Typer) -> None:
-    """Add the command to the application."""
-    root.add_typer(app, name="users")
-
-
 @app.command("list")
 @connected
-def list_(
-    connect: Connect,
-    users: Names = None,
-    as_json: Json = False,
-) -> None:
+def list_(connect: Connect, users: Names = None, as_json: Json = False) -> None:
     """List users with their mechanisms and iterations."""
 
     found = _described(connect())
@@ -60,11 +51,8 @@ def list_(
         for user in sorted(users or found)
         for mechanism, iterations in sorted(found[user].items())
     ]
-    if as_json:
-        print_json(rows)
-    else:
-        columns = {"user": "USER", "mechanism": "MECHANISM", "iterations": "ITERATIONS"}
-        print_table(rows, columns, empty="no users")
+    columns = headings("user mechanism iterations")
+    print_rows(as_json, rows, columns, empty="no users")
 
 
 @app.command()

@@ -33,11 +33,6 @@ Needs Java, and ZooKeeper's jars: an installation that ZOOKEEPER_HOME names, or 
 """
 
 
-def register(root: typer.Typer) -> None:
-    """Add the command to the application."""
-    root.add_typer(app, name="zookeeper")
-
-
 @app.callback()
 def _group() -> None:
     """Make `start` a command of its own, although it is the only one."""
