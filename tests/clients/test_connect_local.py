@@ -30,6 +30,7 @@ from connect_parts import (
     send,
 )
 
+from moldau.connect import Read, Refused
 from moldau.services.connect.runtime.interface import State, TaskId
 from moldau.services.connect.runtime.local import LocalRuntime
 from moldau.testing import Broker
@@ -372,6 +373,45 @@ def test_dead_letters_of_a_source_are_in_the_transaction_of_its_records(start, b
     assert headers["__connect.errors.stage"] == b"TRANSFORMATION"
     assert headers["__connect.errors.exception.message"] == b"an unlucky number"
     assert headers["__connect.errors.source.partition"] == b'{"name":"a"}'
+
+
+class Picky(Numbers):
+    """Has a number that is no record."""
+
+    def read(self, partition, offset):
+        for each in super().read(partition, offset):
+            bad = each and [row for row, value in enumerate(each.batches[0].value.values) if value == "a13"]
+            if not bad:
+                yield each
+                continue
+            (batch,) = each.batches
+            refused = Refused(batch.slice(bad[0], 1), BadRecord("an unlucky number"))
+            kept = [row for row in range(len(batch)) if row not in bad]
+            yield Read([batch.take(kept)], each.offset, refused=[refused])
+
+
+def test_what_a_source_cannot_make_a_record_of_is_a_dead_letter_or_fails_the_task(start, bootstrap, topic):
+    kind, strict = fresh(Picky, faults=[ConnectError("crash")]), fresh(Picky)
+    letters = f"dead-{topic}"
+    config = {
+        "errors.tolerance": "all",
+        "errors.deadletterqueue.topic.name": letters,
+        "errors.deadletterqueue.topic.replication.factor": "1",
+        "errors.deadletterqueue.context.headers.enable": "true",
+    }
+    ear = start()
+    ear.run(f"s-{topic}", source_config(topic, kind, **config))
+    eventually(lambda: kind.told.get("a") == 50)
+    wanted = Counter(f"a{n}" for n in range(50) if n != 13)
+    assert Counter(values_of(read_all(bootstrap, topic, 2))) == wanted
+    (letter,) = read_all(bootstrap, letters)
+    assert letter.value() == b"a13"
+    assert dict(letter.headers())["__connect.errors.stage"] == b"TASK_POLL"
+    task = ear.run(f"strict-{topic}", source_config(topic, strict))
+    said = eventually(lambda: next((each.trace for each in ear.tasks[task] if each.trace), None))
+    assert "TASK_POLL" in said
+    assert "an unlucky number" in said
+    assert strict.told.get("a", 0) <= 7
 
 
 def test_pause_and_resume_and_a_task_that_does_not_end_is_left_behind(start, bootstrap, topic):

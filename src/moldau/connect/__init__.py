@@ -24,7 +24,7 @@ from moldau.connect.inference import infer_schema
 from moldau.connect.schema import Field, Schema, Type
 from moldau.connect.settings import Importance, Setting, SettingType, Width
 from moldau.connect.sink import Sink, SinkContext
-from moldau.connect.source import Read, Source, SourceContext
+from moldau.connect.source import Read, Refused, Source, SourceContext
 
 __all__ = [
     "BadRecord",
@@ -36,6 +36,7 @@ __all__ = [
     "Header",
     "Importance",
     "Read",
+    "Refused",
     "Retriable",
     "Row",
     "Schema",

@@ -34,6 +34,17 @@ SourceOffset: TypeAlias = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
+class Refused:
+    """A record that cannot be made of what the other system has: `errors.tolerance` decides, as for a record
+    that a converter refuses (fail, leave out, dead letter)."""
+
+    batch: Batch
+    """One record, as far as there is one: the topic it was meant for, key and value without a schema."""
+    error: Exception
+    """Says what cannot be what, where, and which setting helps."""
+
+
+@dataclass(frozen=True, slots=True)
 class Read:
     """Records, and where reading goes on after them. An empty tuple moves the offset alone."""
 
@@ -41,6 +52,8 @@ class Read:
     offset: SourceOffset
     ends_transaction: bool = True
     """False: what follows belongs to the same transaction (`transaction.boundary=connector`)."""
+    refused: Sequence[Refused] = ()
+    """What else was read, and is no record; `offset` is behind these, too."""
 
 
 @dataclass(frozen=True, slots=True)

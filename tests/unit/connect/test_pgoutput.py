@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import datetime
 import os
+import re
 import resource
 import socket
 import struct
@@ -17,8 +18,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sink_batches import settings_of
 
-from moldau.connect import SourceContext
-from moldau.connect.connectors.cdc.envelope import CapturedColumn, EnvelopeTable
+from moldau.connect import SourceContext, rows
+from moldau.connect.connectors.cdc.converting import CapturedColumn
+from moldau.connect.connectors.cdc.envelope import EnvelopeTable
 from moldau.connect.connectors.cdc.naming import adjusted, topic_name
 from moldau.connect.connectors.cdc.postgres.pgoutput import (
     EPOCH_2000_US,
@@ -39,6 +41,7 @@ from moldau.connect.connectors.cdc.postgres.source import PostgresSource, _Strea
 from moldau.connect.connectors.cdc.postgres.tables import SOURCE, key_columns
 from moldau.connect.connectors.cdc.postgres.transactions import Followed, Transactions
 from moldau.connect.connectors.cdc.postgres.types import (
+    array_json,
     array_values,
     days,
     hstore_values,
@@ -49,7 +52,6 @@ from moldau.connect.connectors.cdc.postgres.types import (
     zoned_text,
     zoned_time_text,
 )
-from moldau.connect.errors import ConnectError
 from moldau.connect.schema import Schema, Type
 
 TEXTS = st.text(st.characters(exclude_characters="\x00", codec="utf-8"), max_size=8)
@@ -213,8 +215,17 @@ def test_a_value_that_cannot_be_converted_is_named() -> None:
         (2, Begin(60, EPOCH_2000_US, 1)),
         (3, RowChange("I", 7, "", None, ("a", "a"))),
     ]
-    with pytest.raises(ConnectError, match=r"'a' of column id of table public\.orders cannot be a int32"):
-        [event for lsn, message in log for event in one.handle(lsn, message)]
+    (event,) = [event for lsn, message in log for event in one.handle(lsn, message)]
+    assert event.refused is not None
+    assert re.match(
+        r"table t, key id=a: the value 'a' of column id cannot be a int32: .*", str(event.refused.error)
+    )
+    assert event.position.tx_events == 1  # it is behind the row
+    (row,) = rows(event.refused.batch)
+    assert (row.key, row.value) == (
+        {"id": "a"},
+        {"op": "c", "before": None, "after": {"id": "a", "name": "a"}},
+    )
 
 
 class EndlessLog:
@@ -332,7 +343,8 @@ def test_times(when: datetime.datetime) -> None:
         (zoned_time_text("01:00:00+02:30"), "22:30:00Z"),
         (interval_us("P1M"), int(30.4375 * 86_400_000_000)),
         (interval_us("P-1DT-0.5S"), -86_400_500_000),
-        (array_values('{1,{2,NULL},"NULL"}', None), ["1", ["2", None], "NULL"]),
+        (array_values('{1,NULL,"NULL"}', None), ["1", None, "NULL"]),
+        (array_json("{{1,2},{NULL,4}}", int), "[[1, 2], [null, 4]]"),
         (hstore_values('"a"=>"x\\"y", "b"=>NULL'), {"a": 'x"y', "b": None}),
         (variable_scale("1E+3"), {"scale": 0, "value": b"\x03\xe8"}),
         ([money_text(each) for each in ("-$1,234.50", "($0.05)")], ["-1234.50", "-0.05"]),

@@ -28,6 +28,8 @@ class SourceRun:
         """What is committed, by partition (as JSON)."""
         self.batches: list[Batch] = []
         """What is committed, in order."""
+        self.refused: list[str] = []
+        """Why records are none, of reads that are committed."""
         self.waited = 0.0
         """Seconds that the source would have waited."""
         self._stopping = False
@@ -81,6 +83,7 @@ class SourceRun:
         offset = json.loads(json.dumps(read.offset))
         self.offsets[_key(partition)] = offset
         self.batches += [each for each in read.batches if len(each)]
+        self.refused += [str(each.error) for each in read.refused]
         self.source.committed(partition, offset)
 
     def values(self) -> list[Any]:

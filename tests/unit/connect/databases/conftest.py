@@ -12,11 +12,12 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parents[3] / "kit"))
 
+from cdc_reader import Reader, mariadb_reader, postgres_reader
 from database_connections import connected
 from kit_mariadb import Mariadb, running_mariadb
 from kit_postgres import Postgres, running_postgres
 
-LOGICAL = "-c wal_level=logical -c max_wal_senders=20 -c max_replication_slots=20"
+LOGICAL = "-c wal_level=logical -c max_wal_senders=20 -c max_replication_slots=60"
 
 
 @pytest.fixture(scope="session")
@@ -80,4 +81,32 @@ def sql() -> Iterator[Callable[..., list[Any]]]:
 
     yield run
     for each in opened.values():
+        each.close()
+
+
+@pytest.fixture
+def postgres_readers() -> Iterator[Callable[..., Reader]]:
+    """Makes readers of changes (see postgres_reader); what they have made ends with the test."""
+    made: list[Reader] = []
+
+    def start(url: str, **given: Any) -> Reader:
+        made.append(postgres_reader(url, **given))
+        return made[-1]
+
+    yield start
+    for each in made:
+        each.close()
+
+
+@pytest.fixture
+def mariadb_readers() -> Iterator[Callable[..., Reader]]:
+    """The same of MariaDB."""
+    made: list[Reader] = []
+
+    def start(url: str, **given: Any) -> Reader:
+        made.append(mariadb_reader(url, **given))
+        return made[-1]
+
+    yield start
+    for each in made:
         each.close()

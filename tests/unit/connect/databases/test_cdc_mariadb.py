@@ -2,109 +2,27 @@
 
 from __future__ import annotations
 
-import json
 import time
-from collections.abc import Callable, Iterator
 from decimal import Decimal
 from typing import Any
 
 import pytest
-from sink_batches import settings_of
+from cdc_reader import Sql, short
 
-from moldau.connect import Read, SourceContext, rows
 from moldau.connect.connectors.cdc.mysql.positions import BinlogPosition, position_of
-from moldau.connect.connectors.cdc.mysql.source import MariadbSource
 from moldau.connect.connectors.cdc.mysql.types import bit_number, set_text
 from moldau.connect.errors import ConnectError
 
-SERVER = {"server": "shop"}
-Sql = Callable[[str, str], list[Any]]
-
-
-class Reader:
-    """A worker's part: reads, keeps the offset that is committed, and what came with it."""
-
-    def __init__(self, url: str, **given: Any) -> None:
-        from urllib.parse import urlsplit
-
-        parts = urlsplit(url)
-        settings = {
-            "database.hostname": "127.0.0.1",
-            "database.port": parts.port,
-            "database.user": "moldau",
-            "database.include.list": [parts.path[1:]],
-            "topic.prefix": "shop",
-            "poll.interval.ms": 50,
-            **{name.replace("_", "."): value for name, value in given.items()},
-        }
-        self.settings = settings_of(MariadbSource, settings)
-        self.offset: Any = None
-        self.records: list[tuple[str, Any, Any]] = []
-        self._start()
-
-    def _start(self) -> None:
-        self.source = MariadbSource()
-        context = SourceContext("c", 0, lambda: False, lambda _: False, lambda: None)
-        self.source.start(self.settings, context)
-        self.reading: Any = self.source.read(SERVER, self.offset)
-
-    def restart(self) -> None:
-        """As after a crash: from the committed offset on."""
-        self.close()
-        self._start()
-
-    def close(self) -> None:
-        self.reading.close()
-        self.source.stop()
-
-    def next(self) -> Read | None:
-        read: Read | None = next(self.reading)
-        if read is not None:
-            self.offset = json.loads(json.dumps(read.offset))
-            for batch in read.batches:
-                self.records += [(batch.topic, row.key, row.value) for row in rows(batch)]
-        return read
-
-    def until(self, count: int) -> list[tuple[str, Any, Any]]:
-        deadline = time.monotonic() + 60
-        while len(self.records) < count:
-            assert time.monotonic() < deadline, f"{len(self.records)} records of {count}"
-            self.next()
-        return self.records
-
-    def settled(self) -> None:
-        while self.next() is not None:
-            pass
-
 
 @pytest.fixture
-def reader() -> Iterator[Callable[..., Reader]]:
-    made: list[Reader] = []
-
-    def start(url: str, **given: Any) -> Reader:
-        made.append(Reader(url, **given))
-        return made[-1]
-
-    yield start
-    for each in made:
-        each.close()
+def reader(mariadb_readers: Any) -> Any:
+    return mariadb_readers
 
 
 @pytest.fixture
 def shop(mariadb: str, sql: Sql) -> str:
     sql(mariadb, "CREATE TABLE orders (id INT PRIMARY KEY, name VARCHAR(40), price DECIMAL(9, 2) NOT NULL)")
     return mariadb
-
-
-def short(records: list[tuple[str, Any, Any]]) -> list[Any]:
-    made = []
-    for _, key, value in records:
-        if value is None:
-            made.append(key["id"])
-            continue
-        before, after = value["before"], value["after"]
-        made.append((value["op"], before and before["id"], after and after["id"]))
-    return made
 
 
 def test_a_snapshot_then_changes(shop: str, sql: Sql, reader: Any) -> None:

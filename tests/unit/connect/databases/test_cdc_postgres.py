@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 import json
+import threading
 import time
-from collections.abc import Callable, Iterator
 from decimal import Decimal
 from typing import Any
 
 import psycopg
 import pytest
-from sink_batches import settings_of
+from cdc_reader import Sql, short
 
-from moldau.connect import Read, SourceContext, rows
-from moldau.connect.connectors.cdc.postgres.source import PostgresSource
+from moldau.connect.connectors.cdc.postgres.incremental import Incremental
+from moldau.connect.connectors.cdc.postgres.replication import Replication
 from moldau.connect.errors import ConnectError, Retriable
-
-
-def wait(seconds: float) -> bool:
-    time.sleep(seconds)
-    return False
 
 
 def drop_slot(sql: Sql, url: str, name: str) -> None:
@@ -34,96 +29,9 @@ def drop_slot(sql: Sql, url: str, name: str) -> None:
             time.sleep(0.05)
 
 
-SERVER = {"server": "shop"}
-Sql = Callable[[str, str], list[Any]]
-
-
-class Reader:
-    """A worker's part: reads, keeps the offset that is committed, and what came with it."""
-
-    def __init__(self, url: str, **given: Any) -> None:
-        from urllib.parse import parse_qsl, urlsplit
-
-        parts = urlsplit(url)
-        settings = {
-            "database.hostname": dict(parse_qsl(parts.query))["host"],
-            "database.user": "moldau",
-            "database.dbname": parts.path[1:],
-            "topic.prefix": "shop",
-            "slot.name": parts.path[1:],
-            "poll.interval.ms": 50,
-            "status.update.interval.ms": 50,
-            **{name.replace("_", "."): value for name, value in given.items()},
-        }
-        self.settings = settings_of(PostgresSource, settings)
-        self.offset: Any = None
-        self.records: list[tuple[str, Any, Any]] = []
-        self.reads: list[Read] = []
-        self.stopping = False
-        self._start()
-
-    def _start(self) -> None:
-        self.source = PostgresSource()
-        context = SourceContext("c", 0, lambda: self.stopping, wait, lambda: None)
-        self.source.start(self.settings, context)
-        self.reading: Any = self.source.read(SERVER, self.offset)
-
-    def restart(self) -> None:
-        """As after a crash: from the committed offset on, everything else is forgotten."""
-        self.close()
-        self._start()
-
-    def close(self) -> None:
-        self.reading.close()
-        self.source.stop()
-
-    def next(self, commit: bool = True) -> Read | None:
-        read: Read | None = next(self.reading)
-        if read is not None and commit:
-            self.reads.append(read)
-            self.offset = json.loads(json.dumps(read.offset))
-            self.source.committed(SERVER, self.offset)
-            for batch in read.batches:
-                self.records += [(batch.topic, row.key, row.value) for row in rows(batch)]
-        return read
-
-    def until(self, count: int, seconds: float = 60) -> list[tuple[str, Any, Any]]:
-        """Read until there are so many records, and show them."""
-        deadline = time.monotonic() + seconds
-        while len(self.records) < count:
-            assert time.monotonic() < deadline, f"{len(self.records)} records of {count}"
-            self.next()
-        return self.records
-
-    def settled(self) -> None:
-        """Read until the snapshot is over and nothing comes."""
-        while self.next() is not None:
-            pass
-
-
 @pytest.fixture
-def reader() -> Iterator[Callable[..., Reader]]:
-    made: list[Reader] = []
-
-    def start(url: str, **given: Any) -> Reader:
-        made.append(Reader(url, **given))
-        return made[-1]
-
-    yield start
-    for each in made:
-        each.close()
-
-
-def short(records: list[tuple[str, Any, Any]]) -> list[Any]:
-    """(op, id before, id after), a tombstone as its key."""
-    made = []
-    for _, key, value in records:
-        if value is None:
-            made.append(key["id"])
-            continue
-        before, after = value["before"], value["after"]
-        made.append((value["op"], before and before["id"], after and after["id"]))
-    return made
+def reader(postgres_readers: Any) -> Any:
+    return postgres_readers
 
 
 @pytest.fixture
@@ -545,3 +453,115 @@ def test_rows_that_share_a_key_are_not_taken_for_one(
     assert short(one.until(5)) == [("r", None, n) for n in range(1, 6)]
     assert {topic for topic, _, _ in one.records} == {"shop.public.items"}
     assert "table public.orders has no primary key, or its records have another key" in caplog.text
+
+
+def test_an_incremental_snapshot_with_skipped_updates_and_truncate(shop: str, sql: Sql, reader: Any) -> None:
+    """A row that is updated, deleted or truncated between reading and mark goes out as it is then."""
+    sql(shop, "CREATE TABLE signals (id VARCHAR(64) PRIMARY KEY, type VARCHAR(32), data TEXT)")
+    sql(shop, "INSERT INTO orders SELECT n, 'old', n FROM generate_series(1, 6) n")
+    one = reader(
+        shop,
+        snapshot_mode="no_data",
+        signal_data_collection="public.signals",
+        table_exclude_list=["public.signals"],
+        skipped_operations=["u", "d", "t"],
+        incremental_snapshot_chunk_size=4,
+        max_batch_size=1,
+    )
+    one.settled()
+    order = json.dumps({"data-collections": ["public.orders"]})
+    sql(shop, f"INSERT INTO signals VALUES ('1', 'execute-snapshot', '{order}')")
+    read = Incremental.read_next
+
+    def change_after(self: Incremental) -> None:
+        before = self.window
+        with pytest.MonkeyPatch.context() as patch:
+            mark = type(self._database).mark
+
+            def changes_first(database: Any, name: str) -> None:
+                if not done:
+                    done.append(name)
+                    sql(shop, "UPDATE orders SET name = 'new' WHERE id = 1")
+                    sql(shop, "DELETE FROM orders WHERE id = 2")
+                mark(database, name)
+
+            patch.setattr(type(self._database), "mark", changes_first)
+            read(self)
+        assert before is None or self.window is before
+
+    done: list[str] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Incremental, "read_next", change_after)
+        one.until(5)
+    assert done
+    found = [(value["after"]["id"], value["after"]["name"]) for _, _, value in one.records]
+    assert found == [(1, "new"), (3, "old"), (4, "old"), (5, "old"), (6, "old")]
+
+
+def test_a_change_that_waits_for_a_standby_is_newer_than_what_is_read(
+    postgres_server: Any, shop: str, sql: Sql, reader: Any
+) -> None:
+    """It is in the log, and delivered, before any reading sees it."""
+    sql(shop, "CREATE TABLE signals (id VARCHAR(64) PRIMARY KEY, type VARCHAR(32), data TEXT)")
+    sql(shop, "INSERT INTO orders VALUES (1, 'old', 1)")
+    one = reader(
+        shop,
+        snapshot_mode="no_data",
+        signal_data_collection="public.signals",
+        table_exclude_list=["public.signals"],
+    )
+    one.settled()
+    sql(shop, "SET synchronous_commit = local")
+    sql(shop, "ALTER SYSTEM SET synchronous_standby_names = 'nobody'")
+    sql(shop, "SELECT pg_reload_conf()")
+    options = {"host": postgres_server.folder, "user": "moldau", "dbname": one.settings["database.dbname"]}
+    try:
+        with psycopg.connect(**options, autocommit=True) as other:
+            until_true(lambda: other.execute("SHOW synchronous_standby_names").fetchone() == ("nobody",))
+            waiting = threading.Thread(target=other.execute, args=["UPDATE orders SET name = 'new'"])
+            waiting.start()
+            one.until(1)
+            assert sql(shop, "SELECT name FROM orders") == [("old",)]
+            order = json.dumps({"data-collections": ["public.orders"]})
+            sql(shop, f"INSERT INTO signals VALUES ('1', 'execute-snapshot', '{order}')")
+            for _ in range(10):
+                one.next()
+            assert len(one.records) == 1
+            sql(shop, "ALTER SYSTEM RESET synchronous_standby_names")
+            sql(shop, "SELECT pg_reload_conf()")
+            waiting.join(60)
+            assert not waiting.is_alive()
+    finally:
+        sql(shop, "ALTER SYSTEM RESET synchronous_standby_names")
+        sql(shop, "SELECT pg_reload_conf()")
+    one.until(2)
+    assert [(value["op"], value["after"]["name"]) for _, _, value in one.records] == [
+        ("u", "new"), ("r", "new")]  # fmt: skip
+
+
+def test_a_table_that_is_truncated_while_the_snapshot_begins(
+    shop: str, sql: Sql, reader: Any, monkeypatch: Any
+) -> None:
+    """It would look empty, with all that is written into it before it is read."""
+    sql(shop, "INSERT INTO orders VALUES (1, 'a', 1)")
+    create = Replication.create_slot
+
+    def truncated_behind(self: Any, *given: Any) -> Any:
+        made = create(self, *given)
+        sql(shop, "ALTER TABLE orders ALTER COLUMN name TYPE VARCHAR(20) USING left(name, 20)")
+        return made
+
+    monkeypatch.setattr(Replication, "create_slot", truncated_behind)
+    one = reader(shop)
+    with pytest.raises(Retriable, match=r"public\.orders was truncated or written anew"):
+        one.until(1)
+    monkeypatch.undo()
+    one.restart()
+    assert short(one.until(1)) == [("r", None, 1)]
+
+
+def until_true(found: Any) -> None:
+    deadline = time.monotonic() + 60
+    while not found():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)

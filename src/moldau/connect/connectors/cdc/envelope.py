@@ -13,17 +13,19 @@ After a deletion a record of the key alone (a tombstone) lets compaction forget 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
 from moldau.connect.arrow_types import arrow_field, arrow_type
 from moldau.connect.batch import Batch, Column
+from moldau.connect.connectors.cdc.converting import CapturedColumn, Unreadable, refusal
 from moldau.connect.errors import BadRecord
 from moldau.connect.schema import Field, Schema, Type, struct_schema
+from moldau.connect.source import Refused
 
 SqlRow: TypeAlias = Sequence[Any]
 _INT64 = Schema(Type.INT64)
@@ -34,16 +36,6 @@ TRANSACTION = struct_schema(
     optional=True,
     version=1,
 )
-
-
-class CapturedColumn(NamedTuple):
-    """A column of a captured table. `convert`: the database's value -> one of the schema."""
-
-    name: str
-    schema: Schema
-    convert: Callable[[Any], Any] | None
-    missing: Any
-    """What stands for a value that the database did not log (unchanged TOAST)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +61,11 @@ class EnvelopeTable:
         columns: Sequence[CapturedColumn],
         key_places: Sequence[int],
         source: Schema,
+        name: str | None = None,
     ) -> None:
+        """`name`: of the table, as errors name it."""
         self.topic = topic
+        self.name = name or topic
         self.columns = columns
         self.key_places = key_places
         fields = {each.name: each.schema for each in columns}
@@ -99,6 +94,35 @@ class EnvelopeTable:
         self._source_fields = [arrow_field(each.name, each.schema) for each in source.fields]
         self._fields = [arrow_field(each.name, each.schema) for each in self.value_schema.fields]
 
+    def records(self, changes: Sequence[Change]) -> tuple[list[Batch], list[Refused]]:
+        """Records of changes, in order; changes with a value that does not fit are refused."""
+        try:
+            return [self.batch(changes)], []
+        except BadRecord as error:
+            if len(changes) == 1:
+                each = changes[0]
+                key, before, after = (
+                    self._named(each.key, True),
+                    self._named(each.before),
+                    self._named(each.after),
+                )
+                return [], [refusal(self.topic, self.name, error, each.op, key, before, after)]
+        half = len(changes) // 2
+        first, last = self.records(changes[:half]), self.records(changes[half:])
+        return first[0] + last[0], first[1] + last[1]
+
+    def refused(self, error: Unreadable, op: str, before: SqlRow | None, after: SqlRow | None) -> Refused:
+        """A change whose values, as the database wrote them, cannot all be values of records."""
+        row = before if after is None else after
+        key = self._named(self.key_of(row), True) if row is not None and self.key_places else None
+        return refusal(self.topic, self.name, error, op, key, self._named(before), self._named(after))
+
+    def _named(self, row: SqlRow | None, key: bool = False) -> Mapping[str, Any] | None:
+        if row is None:
+            return None
+        columns = [self.columns[place] for place in self.key_places] if key else self.columns
+        return {column.name: value for column, value in zip(columns, row, strict=True)}
+
     def batch(self, changes: Sequence[Change]) -> Batch:
         """Records of changes, in order. BadRecord where a value does not fit."""
         gone = np.array([not each.op for each in changes], np.bool_)
@@ -117,6 +141,38 @@ class EnvelopeTable:
         return Batch(
             self.topic, self._keys(changes), Column(self.value_schema, value), pa.nulls(count, pa.int64())
         )
+
+    def read_rows(
+        self, columns: Sequence[pa.Array], count: int, source: SqlRow, first: bool, last: bool
+    ) -> Batch:
+        """Records of rows that a snapshot has read, columns as the schemas have them. `first`, `last`: the
+        batch has the snapshot's."""
+        marks = ["true"] * count
+        if first:
+            marks[0] = "first"
+        if last:
+            marks[-1] = "last"
+        places = {field.name: place for place, field in enumerate(self._source_fields)}
+        sources = [
+            _repeated(value, field.type, count)
+            for field, value in zip(self._source_fields, source, strict=True)
+        ]
+        sources[places["snapshot"]] = pa.array(marks, pa.string())
+        now_ns = time.time_ns()
+        made = [
+            pa.nulls(count, pa.struct(self._row_fields)),
+            _struct(self._row_fields, columns, count),
+            _struct(self._source_fields, sources, count),
+            pa.nulls(count, arrow_type(TRANSACTION)),
+            _repeated("r", pa.string(), count),
+            *(_repeated(now_ns // unit, pa.int64(), count) for unit in (1_000_000, 1000, 1)),
+        ]
+        value = pa.StructArray.from_arrays(made, fields=self._fields)
+        key = Column(None, [None] * count)
+        if self.key_schema is not None:
+            keys = [columns[place] for place in self.key_places]
+            key = Column(self.key_schema, _struct(self._key_fields, keys, count))
+        return Batch(self.topic, key, Column(self.value_schema, value), pa.nulls(count, pa.int64()))
 
     def _keys(self, changes: Sequence[Change]) -> Column:
         if self.key_schema is None:
@@ -177,6 +233,16 @@ def _structs(fields: Sequence[pa.Field], rows: Sequence[SqlRow | None], topic: s
     return pa.StructArray.from_arrays(
         made, fields=list(fields), mask=pa.array(missing) if any(missing) else None
     )
+
+
+def _struct(fields: Sequence[pa.Field], columns: Sequence[pa.Array], count: int) -> pa.Array:
+    if not columns:
+        return pa.array([{}] * count, pa.struct([]))
+    return pa.StructArray.from_arrays(list(columns), fields=list(fields))
+
+
+def _repeated(value: Any, kind: pa.DataType, count: int) -> pa.Array:
+    return pa.nulls(count, kind) if value is None else pa.repeat(pa.scalar(value, kind), count)
 
 
 def _column(values: tuple[Any, ...], kind: pa.DataType) -> pa.Array:

@@ -28,7 +28,7 @@ from moldau.connect.source import Read, Source
 from moldau.services.connect.runtime.control import Control
 from moldau.services.connect.runtime.dead_letters import LetterWriter
 from moldau.services.connect.runtime.metrics import TaskMetrics
-from moldau.services.connect.runtime.problems import ErrorPolicy, Problem, Stage
+from moldau.services.connect.runtime.problems import ErrorPolicy, Problem, Stage, class_name
 from moldau.services.connect.runtime.setup import TaskSetup
 from moldau.services.connect.runtime.source_offsets import (
     SourceOffsets,
@@ -184,6 +184,11 @@ class SourceTask:
         for batch in read.batches:
             if len(batch):
                 self._send(reading, batch)
+        if read.refused:
+            self._metrics.add("source-record-poll-total", len(read.refused))
+        for each in read.refused:
+            problem = Problem(0, Stage.TASK_POLL, class_name(self._source), each.error, each.batch)
+            self._meet(reading, problem)
         reading.offset = read.offset
         if reading.offset is reading.committed:
             reading.offset = dict(read.offset)  # the same object, perhaps with other contents
@@ -202,11 +207,15 @@ class SourceTask:
             self._bytes += sum(len(value or b"") for value in each.values)
             self._metrics.add("source-record-write-total", len(each.values))
         for problem in problems:
-            self._policy.meet(problem, partial(self._named, reading, problem))
-            if self._letters.is_wanted:
-                letter = self._letters.of_row(problem, reading.partition, reading.offset)
-                self._writer.add_letters(self._letters.topic, [letter])
-                self._metrics.add("deadletterqueue-produce-requests")
+            self._meet(reading, problem)
+
+    def _meet(self, reading: Reading, problem: Problem) -> None:
+        """Leave a record out, with a dead letter where there is a topic for these; or fail: Failed."""
+        self._policy.meet(problem, partial(self._named, reading, problem))
+        if self._letters.is_wanted:
+            letter = self._letters.of_row(problem, reading.partition, reading.offset)
+            self._writer.add_letters(self._letters.topic, [letter])
+            self._metrics.add("deadletterqueue-produce-requests")
 
     def _named(self, reading: Reading, problem: Problem) -> str:
         topic = problem.batch.topic if problem.batch is not None else ""

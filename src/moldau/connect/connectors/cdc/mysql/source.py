@@ -15,16 +15,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 from moldau.connect.batch import Batch
+from moldau.connect.connectors.cdc.converting import Unreadable
 from moldau.connect.connectors.cdc.envelope import Change, EnvelopeTable
 from moldau.connect.connectors.cdc.mysql.positions import BinlogPosition, position_of
 from moldau.connect.connectors.cdc.mysql.settings import MYSQL_SETTINGS, check_mysql
 from moldau.connect.connectors.cdc.mysql.tables import MysqlTable, MysqlTables
 from moldau.connect.connectors.cdc.postgres.metadata import heartbeat
 from moldau.connect.errors import ConnectError, Retriable
-from moldau.connect.source import Read, Source, SourceContext, SourceOffset, SourcePartition
+from moldau.connect.source import Read, Refused, Source, SourceContext, SourceOffset, SourcePartition
 
 _LOG = logging.getLogger(__name__)
 _PURGED = (1236,)
+Records = tuple[list[Batch], list[Refused]]
 _WANTED = {"log_bin": "ON", "binlog_format": "ROW", "binlog_row_image": "FULL", "binlog_row_metadata": "FULL"}
 
 
@@ -146,11 +148,11 @@ class MysqlSource(Source):
             position = _consistent(connection)
             if mode not in ("no_data", "never"):
                 going_on = BinlogPosition(position.file, position.pos, snapshot=True).offset()
-                for batch in self._snapshot(connection, position):
-                    yield Read([batch], going_on)
+                for batches, refused in self._snapshot(connection, position):
+                    yield Read(batches, going_on, refused=refused)
         yield Read([], position.offset())
 
-    def _snapshot(self, connection: Any, position: BinlogPosition) -> Iterator[Batch]:
+    def _snapshot(self, connection: Any, position: BinlogPosition) -> Iterator[Records]:
         import pymysql
 
         held: tuple[MysqlTable, Sequence[Any]] | None = None
@@ -182,14 +184,19 @@ class MysqlSource(Source):
         now_s: int,
         first: bool,
         last: bool,
-    ) -> Batch:
-        changes = []
+    ) -> Records:
+        changes, refused = [], []
         for index, row in enumerate(rows):
             mark = "first" if first and not index else "last" if last and index == len(rows) - 1 else "true"
             source = self._tables.source_of(table, now_s, position.file, position.pos, 0, 0, None, mark)
-            values = table.values(row)
+            try:
+                values = table.values(row)
+            except Unreadable as error:
+                refused.append(table.records.refused(error, "r", None, row))
+                continue
             changes.append(Change("r", None, values, source, table.records.key_of(values)))
-        return table.records.batch(changes)
+        batches, unfit = table.records.records(changes) if changes else ([], [])
+        return batches, refused + unfit
 
     # Changes
 
@@ -243,12 +250,14 @@ class _Following:
         self._moved_at = self._heartbeat_at = time.monotonic()
         self._skipped = set(self._settings["skipped.operations"])
         self._gtid: str | None = None
+        self._refused: list[Refused] = []
 
     def next(self) -> Read | None:
         """Wait for a change or the server's sign of life."""
         import pymysql
 
         parts: list[tuple[EnvelopeTable, list[Change]]] = []
+        self._refused = []
         count = 0
         deadline = time.monotonic() + self._settings["poll.interval.ms"] / 1000
         try:
@@ -265,7 +274,12 @@ class _Following:
             if error.args and error.args[0] in _PURGED:
                 raise ConnectError(f"the server cannot go on in its log: {error.args[-1]}") from error
             raise Retriable(f"the connection for changes broke: {error.args[-1]}") from error
-        return self._read([table.batch(changes) for table, changes in parts])
+        batches: list[Batch] = []
+        for table, changes in parts:
+            made, unfit = table.records(changes)
+            batches += made
+            self._refused += unfit
+        return self._read(batches)
 
     def _take(self, event: Any, parts: list[tuple[EnvelopeTable, list[Change]]]) -> int:
         kind = type(event).__name__
@@ -296,7 +310,10 @@ class _Following:
                 table, event.timestamp, self._stream.log_file, event.packet.log_pos, index,
                 event.packet.server_id, self._gtid,
             )  # fmt: skip
-            made += self._changes(table, op, row, source)
+            try:
+                made += list(self._changes(table, op, row, source))
+            except Unreadable as error:
+                self._refused.append(table.records.refused(error, op, *_given(table, op, row)))
         if made:
             newest = next((part for part in reversed(parts) if part[0].topic == table.records.topic), None)
             if newest is None or newest[0] is not table.records:
@@ -307,12 +324,9 @@ class _Following:
 
     def _changes(self, table: MysqlTable, op: str, row: Any, source: tuple[Any, ...]) -> Iterator[Change]:
         records, tombstones = table.records, self._settings["tombstones.on.delete"]
-
-        def values(given: Mapping[str, Any]) -> list[Any]:
-            return table.values([given.get(name) for name in table.columns])
-
-        before = values(row["before_values"] if op == "u" else row["values"]) if op != "c" else None
-        after = values(row["after_values"] if op == "u" else row["values"]) if op != "d" else None
+        old, new = _given(table, op, row)
+        before = None if old is None else table.values(old)
+        after = None if new is None else table.values(new)
         old_key = records.key_of(before) if before is not None else None
         key = records.key_of(after) if after is not None else None
         if op == "d" or (op == "u" and old_key != key):
@@ -332,10 +346,20 @@ class _Following:
         begun = self._begun
         rows = max(self._rows, begun.rows)
         position = BinlogPosition(begun.file, begun.pos, rows, begun.time_s)
-        if not batches and (position == self._yielded or now - self._moved_at < 10):
+        if not batches and not self._refused and (position == self._yielded or now - self._moved_at < 10):
             return None
         self._moved_at, self._yielded = now, position
-        return Read(batches, position.offset())
+        return Read(batches, position.offset(), refused=self._refused)
+
+
+def _given(table: MysqlTable, op: str, row: Mapping[str, Any]) -> tuple[list[Any] | None, list[Any] | None]:
+    """A row of the log before and after, in the order of the table's columns."""
+    before = row["before_values"] if op == "u" else row["values"] if op == "d" else None
+    after = row["after_values"] if op == "u" else row["values"] if op == "c" else None
+    return (
+        None if before is None else [before.get(name) for name in table.columns],
+        None if after is None else [after.get(name) for name in table.columns],
+    )
 
 
 def _consistent(connection: Any) -> BinlogPosition:

@@ -13,6 +13,7 @@ from typing import Any
 
 from moldau import __version__
 from moldau.connect.connectors.cdc.choice import Choice
+from moldau.connect.connectors.cdc.converting import converted
 from moldau.connect.connectors.cdc.envelope import EnvelopeTable
 from moldau.connect.connectors.cdc.mysql.types import MysqlColumn, MysqlTypes
 from moldau.connect.connectors.cdc.naming import adjusted, topic_name
@@ -69,11 +70,8 @@ class MysqlTable:
         self.schema, self.name, self.records, self.columns = schema, name, records, columns
 
     def values(self, row: Sequence[Any]) -> list[Any]:
-        """A driver's values as the schemas have them; `row` in the order of `columns`."""
-        return [
-            None if value is None else column.convert(value) if column.convert else value
-            for column, value in zip(self.records.columns, row, strict=True)
-        ]
+        """A driver's values as the schemas have them; `row` in the order of `columns`. Unreadable."""
+        return converted(self.records.columns, row)
 
 
 class MysqlTables:
@@ -126,7 +124,8 @@ class MysqlTables:
         captured = [self._types.column(adjusted(each.name, self._field_names), each) for each in kept]
         keys = [place for place, each in enumerate(kept) if each.in_key]
         name = adjusted(f"{self._prefix}.{schema}.{table}", self._schema_names)
-        records = EnvelopeTable(topic_name(self._prefix, schema, table), name, captured, keys, self._source)
+        topic = topic_name(self._prefix, schema, table)
+        records = EnvelopeTable(topic, name, captured, keys, self._source, f"{schema}.{table}")
         return MysqlTable(schema, table, records, [each.name for each in kept])
 
     def source_of(

@@ -1,7 +1,8 @@
 """Types of MySQL's columns as Debezium has them in records, and a driver's values as theirs.
 
 tinyint smallint INT16   mediumint int INT32   bigint INT64   unsigned: the next wider one
-decimal Decimal   float double   date io.debezium.time.Date   time MicroTime   year Year
+decimal Decimal (more than 38 digits: VariableScaleDecimal)   float double
+date io.debezium.time.Date   time MicroTime   year Year
 datetime Timestamp (up to 3 digits), MicroTimestamp   timestamp ZonedTimestamp
 bit(1) BOOLEAN   bit(n) Bits   enum Enum   set EnumSet   json Json   texts, bytes
 """
@@ -16,8 +17,19 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from moldau.connect.connectors.cdc.envelope import CapturedColumn
-from moldau.connect.schema import DATE, TIME, TIMESTAMP, Schema, Type, decimal_schema, logical_schema
+from moldau.connect.arrow_types import DIGITS_MAX
+from moldau.connect.connectors.cdc.converting import CapturedColumn
+from moldau.connect.connectors.cdc.postgres.types import variable_scale
+from moldau.connect.schema import (
+    DATE,
+    TIME,
+    TIMESTAMP,
+    Schema,
+    Type,
+    decimal_schema,
+    logical_schema,
+    struct_schema,
+)
 
 _TIME = "io.debezium.time."
 _DATA = "io.debezium.data."
@@ -60,11 +72,12 @@ class MysqlTypes:
         self._decimals = settings["decimal.handling.mode"].lower()
         self._connect_times = settings["time.precision.mode"].lower() == "connect"
         self._binary = settings["binary.handling.mode"].lower()
+        self._on_failure = settings["event.converting.failure.handling.mode"].lower()
 
     def column(self, name: str, column: MysqlColumn) -> CapturedColumn:
         """A column under its name in records."""
         schema, convert = self._of(column)
-        return CapturedColumn(name, schema, convert, None)
+        return CapturedColumn(name, schema, convert, None, self._on_failure)
 
     def _of(self, column: MysqlColumn) -> tuple[Schema, Convert]:
         kind, optional = column.data_type, column.optional
@@ -75,6 +88,10 @@ class MysqlTypes:
                 return Schema(Type.STRING, optional), str
             if self._decimals == "double":
                 return Schema(Type.FLOAT64, optional), float
+            if column.digits > DIGITS_MAX:
+                fields = {"scale": Schema(Type.INT32), "value": Schema(Type.BYTES)}
+                schema = struct_schema(fields, _DATA + "VariableScaleDecimal", optional, 1)
+                return schema, lambda value: variable_scale(str(value))
             return decimal_schema(column.scale, optional, column.digits), Decimal
         if kind in ("float", "double"):
             return Schema(Type.FLOAT32 if kind == "float" else Type.FLOAT64, optional), float

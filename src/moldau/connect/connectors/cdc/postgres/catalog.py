@@ -99,6 +99,16 @@ class Catalog:
         except psycopg.Error as error:
             raise ConnectError(f"PostgreSQL refuses: {_line(error)}") from error
 
+    def end(self) -> None:
+        """Roll back what was begun by `rows`."""
+        import psycopg
+
+        if self._connection is not None and not self._connection.closed:
+            try:
+                self._connection.execute("ROLLBACK")
+            except psycopg.Error:
+                self._connection.close()
+
     def tables(self) -> list[CatalogTable]:
         """All tables that are not the system's."""
         return [CatalogTable(*row) for row in self.rows(_TABLES)]
@@ -174,11 +184,14 @@ class Catalog:
 
 
 def connected(conninfo: str) -> Any:
-    """A connection in autocommit whose texts are as those of the log. Retriable."""
+    """A connection in autocommit whose texts are as those of the log, and whose few rows (marks, heartbeats)
+    wait for no standby. Retriable."""
     import psycopg
 
     try:
-        return psycopg.connect(conninfo, autocommit=True, options=SESSION, connect_timeout=10)
+        return psycopg.connect(
+            conninfo, autocommit=True, options=f"{SESSION} -c synchronous_commit=local", connect_timeout=10
+        )
     except psycopg.OperationalError as error:
         raise Retriable(f"PostgreSQL is away or refuses: {_line(error)}") from error
 

@@ -1,58 +1,88 @@
-"""Snapshots while changes flow, ordered by a row in `signal.data.collection` (DBLog's way, with two
-watermarks).
+"""Snapshots while changes flow, ordered by a row in `signal.data.collection`.
 
     signal   id | type | data        execute-snapshot {"data-collections": ["schema.table"]}     stop-snapshot
 
-    write the signal snapshot-window-open, read the next rows by key, write snapshot-window-close;
-    in the log, between the two: a changed row is newer than the one that was read, which is left out
-    at the second: what is left goes out as op r, and the last key into the offset
+    read the next rows by key, write snapshot-window-close, and in the log, up to there: changes that the
+    reading did not see are newer than its rows (window.py); then what is left goes out as op r, and the last
+    key into the offset
 
-So it can be stopped at any moment and goes on behind the last key that is committed. (Andreakis,
-Papapanagiotou: DBLog, 2020.)
+So it can be stopped at any moment and goes on behind the last key that is committed.
+
+A change may have been delivered before the rows are read, and yet not be visible to the reading (visibility.
+py). Transactions that were delivered are remembered until they are visible; rows of a reading that does not
+see one of them are thrown away, and read again. What a start did not deliver itself it cannot remember:
+transactions that were in progress then must have ended, been delivered, or be seen not to be committing.
 """
 
 from __future__ import annotations
 
 import json
 import logging
+import time
 import uuid
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
 
 from moldau.connect.connectors.cdc.envelope import Change
-from moldau.connect.connectors.cdc.postgres.catalog import Catalog
-from moldau.connect.connectors.cdc.postgres.replication import quoted
-from moldau.connect.connectors.cdc.postgres.rows import copied, select_of, values_of
-from moldau.connect.connectors.cdc.postgres.tables import Tables
+from moldau.connect.connectors.cdc.postgres.chunks import Chunk
+from moldau.connect.connectors.cdc.postgres.rows import converted_rows
 from moldau.connect.connectors.cdc.postgres.transactions import Event, Followed
+from moldau.connect.connectors.cdc.postgres.visibility import Visibility
+from moldau.connect.connectors.cdc.window import Window, key_text
+from moldau.connect.source import Refused
 
 _LOG = logging.getLogger(__name__)
+_REMEMBERED_MAX = 10_000
+_AGAIN_SECONDS = 0.1
+_LOOK_SECONDS = 1.0
+_PATIENCE_SECONDS = 60.0
 
 
-@dataclass(slots=True)
-class Window:
-    """Rows that were read between the two signals."""
+class Database(Protocol):
+    """See chunks.py."""
 
-    id: str
-    followed: Followed
-    rows: dict[str, list[Any]]
-    last_key: list[str | None]
-    is_last: bool
-    open: bool = False
+    def read(self, followed: Followed, last_key: list[str | None] | None, count: int) -> Chunk:
+        """The next rows of a table."""
+
+    def look(self) -> Visibility:
+        """What is visible now."""
+
+    def committing(self) -> set[int]:
+        """Who may be in the log and not visible."""
+
+    def mark(self, name: str) -> None:
+        """Write the end of the window."""
 
 
-@dataclass(slots=True)
 class Incremental:
-    """Tables to read, and how far."""
+    """Tables to read, and how far. `find`: a table by its name, None: it is not to be read."""
 
-    catalog: Catalog
-    tables: Tables
-    signals: str
-    chunk_size: int
-    waiting: list[str] = field(default_factory=list)
-    last_key: list[str | None] | None = None
-    window: Window | None = None
+    def __init__(
+        self,
+        database: Database,
+        find: Callable[[str], Followed | None],
+        chunk_size: int,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.waiting: list[str] = []
+        self.last_key: list[str | None] | None = None
+        self.window: Window | None = None
+        self._followed: Followed | None = None
+        self._mark = ""
+        self._seen: Visibility | None = None
+        self._refused: list[Refused] = []
+        self._database = database
+        self._find = find
+        self._chunk_size = chunk_size
+        self._clock = clock
+        self._delivered: set[int] = set()
+        """Transactions of which changes were delivered, and which may not be visible yet."""
+        self._suspects: set[int] | None = None
+        """In progress when this began, and not delivered: their commit may lie before."""
+        self._unsuspicious: dict[int, float] = {}
+        """Suspects that do nothing suspicious, and since when."""
+        self._not_before = 0.0
+        self._waits_since: float | None = None
 
     def state(self) -> str:
         """For the offset; empty: nothing is going on."""
@@ -64,111 +94,130 @@ class Incremental:
             kept = json.loads(state)
             self.waiting, self.last_key = kept["tables"], kept["last"]
 
-    def signal(self, row: Sequence[Any]) -> tuple[Followed, list[Change], Any] | None:
+    def signal(self, row: Sequence[Any]) -> tuple[Followed, list[Change], list[Refused]] | None:
         """A row of the table of signals (id, type, data); gives what is to go out, with a source to be
         made."""
         name, kind, data = (list(row) + [None] * 3)[:3]
         if kind == "execute-snapshot":
-            for each in self._tables_in(data):
+            for each in _tables_in(data):
                 if each not in self.waiting:
                     self.waiting.append(each)
         elif kind == "stop-snapshot":
-            named = self._tables_in(data)
+            named = _tables_in(data)
             stopped = self.waiting[:1]
             self.waiting = [each for each in self.waiting if named and each not in named]
             if self.waiting[:1] != stopped:
                 self.window = self.last_key = None
-        elif self.window is not None and name == f"{self.window.id}-open":
-            self.window.open = True
-        elif self.window is not None and name == f"{self.window.id}-close":
+        elif self.window is not None and name == self._mark:
             return self._closed()
         return None
 
-    def _tables_in(self, data: Any) -> list[str]:
-        try:
-            named = list(json.loads(data or "{}").get("data-collections") or [])
-        except (ValueError, AttributeError, TypeError, RecursionError):
-            _LOG.warning("a signal has data that is no JSON object, and is passed over: %.200r", data)
-            return []
-        return [".".join(str(each).replace('"', "").split(".")[-2:]) for each in named]
-
     def see(self, event: Event) -> None:
-        """A change in the log: what was read of its row is old."""
-        window = self.window
-        if window is None or not window.open or event.followed is None:
+        """An event of the log, delivered or skipped."""
+        if event.followed is None:
             return
-        if event.followed.relation.id == window.followed.relation.id:
-            for change in event.changes:
-                if change.key is not None:
-                    window.rows.pop(repr(list(change.key)), None)
+        self._remember(event.xid)
+        window, seen = self.window, self._seen
+        if window is None or seen is None or self._followed is None or seen.sees(event.xid):
+            return
+        if event.followed.relation.id == self._followed.relation.id:
+            window.see(event.changes, event.is_skipped)
+            window.is_spoiled = window.is_spoiled or event.refused is not None
+
+    def _remember(self, xid: int) -> None:
+        self._delivered.add(xid)
+        if self._suspects:
+            self._suspects.discard(xid)
+        if len(self._delivered) > _REMEMBERED_MAX:
+            self._forget_visible(self._database.look())
+            if len(self._delivered) > _REMEMBERED_MAX * 10:
+                _LOG.warning(
+                    "%d transactions were delivered and are not visible yet: does a synchronous standby not "
+                    "answer?",
+                    len(self._delivered),
+                )
+
+    def _forget_visible(self, seen: Visibility) -> None:
+        self._delivered = {each for each in self._delivered if not seen.sees(each)}
 
     def read_next(self) -> None:
         """Read the next rows, if any are to be and none are waiting. Retriable, ConnectError."""
-        while self.waiting and self.window is None:
-            followed = self._followed(self.waiting[0])
+        while self.waiting and self.window is None and self._clock() >= self._not_before:
+            followed = self._find(self.waiting[0])
             if followed is None:
                 self._next_table()
                 continue
-            name = str(uuid.uuid4())
-            self._write(f"{name}-open", "snapshot-window-open")
-            window = self._read(name, followed)
-            self._write(f"{name}-close", "snapshot-window-close")
-            self.window = window
+            chunk = self._database.read(followed, self.last_key, self._chunk_size)
+            self._forget_visible(chunk.seen)
+            if self._is_too_early(chunk.seen):
+                return
+            self._open(followed, chunk)
 
-    def _followed(self, name: str) -> Followed | None:
-        for each in self.tables.chosen():
-            if f"{each.schema}.{each.name}" == name:
-                followed = self.tables.of_catalog(each)
-                primary = {column.name for column in self.catalog.columns(each.id) if column.key_place}
-                names = {
-                    followed.relation.columns[followed.places[at]].name for at in followed.table.key_places
-                }
-                if primary and names == primary:  # rows that share a key would be taken for one
-                    return followed
-                _LOG.warning(
-                    "table %s has no primary key, or its records have another key (message.key.columns): no "
-                    "incremental snapshot of it is made",
-                    name,
-                )
-                return None
-        _LOG.warning("table %s is not captured: no incremental snapshot of it is made", name)
-        return None
+    def _is_too_early(self, seen: Visibility) -> bool:
+        """Whether a change that was delivered may be missing in the rows."""
+        now = self._clock()
+        if not self._delivered and not self._suspected(seen, now):
+            self._waits_since = None
+            return False
+        if self._waits_since is None:
+            self._waits_since = now
+        waited = now - self._waits_since
+        if waited > _PATIENCE_SECONDS:
+            self._waits_since = now
+            _LOG.warning(
+                "the incremental snapshot waits for %d transactions that were in progress when it (or the "
+                "connector) began, or whose changes are delivered and not visible: see pg_stat_activity",
+                len(self._delivered) + len(self._suspects or ()),
+            )
+        self._not_before = now + (_AGAIN_SECONDS if self._delivered else _LOOK_SECONDS)
+        return True
+
+    def _suspected(self, seen: Visibility, now: float) -> bool:
+        if self._suspects is None:
+            self._suspects = {each % (1 << 32) for each in seen.running}
+        self._suspects = {each for each in self._suspects if not seen.sees(each)}
+        if not self._suspects:
+            self._unsuspicious.clear()
+            return False
+        committing = self._database.committing()
+        for each in list(self._suspects):
+            if each in committing:
+                self._unsuspicious.pop(each, None)
+            elif now - self._unsuspicious.setdefault(each, now) >= _LOOK_SECONDS:
+                self._suspects.discard(each)  # seen twice at work: it has not come to its commit
+        return bool(self._suspects)
 
     def _next_table(self) -> None:
         self.waiting, self.last_key = self.waiting[1:], None
 
-    def _write(self, name: str, kind: str) -> None:
-        schema, table = self.signals.split(".")[-2:]
-        self.catalog.rows(
-            f"INSERT INTO {quoted(schema)}.{quoted(table)} VALUES (%s, %s, '{{}}')", (name, kind)
-        )
+    def _open(self, followed: Followed, chunk: Chunk) -> None:
+        table, texts = followed.table, chunk.texts
+        values, refused = converted_rows(followed, texts)
+        rows = {key_text(table.key_of(row) or ()): row for row in values}
+        last = [texts[-1][place] for place in table.key_places] if texts else []
+        self._mark = f"{uuid.uuid4()}-close"
+        self._database.mark(self._mark)
+        self._followed, self._seen, self._refused = followed, chunk.seen, refused
+        self.window = Window(rows, last, len(texts) < self._chunk_size)
 
-    def _read(self, name: str, followed: Followed) -> Window:
-        relation, places = followed.relation, followed.table.key_places
-        keys = ", ".join(quoted(relation.columns[followed.places[place]].name) for place in places)
-        behind = f"ORDER BY {keys} LIMIT {self.chunk_size}"
-        if self.last_key is not None:
-            literals = ", ".join("'" + str(each).replace("'", "''") + "'" for each in self.last_key)
-            behind = f"WHERE ({keys}) > ({literals}) {behind}"
-        texts = [
-            row
-            for part in copied(self.catalog.connection(), select_of(followed, behind), self.chunk_size)
-            for row in part
-        ]
-        rows = {}
-        if texts:
-            for row in values_of(followed, texts):
-                rows[repr(followed.table.key_of(row))] = row
-        last = [texts[-1][place] for place in places] if texts else []
-        return Window(name, followed, rows, last, len(texts) < self.chunk_size)
-
-    def _closed(self) -> tuple[Followed, list[Change], Any]:
-        window, self.window = self.window, None
+    def _closed(self) -> tuple[Followed, list[Change], list[Refused]] | None:
+        window, followed, self.window = self.window, self._followed, None
         assert window is not None
+        assert followed is not None
+        if window.is_spoiled:
+            return None  # from the same key on, again
         if window.is_last:
             self._next_table()
         else:
             self.last_key = window.last_key
-        table = window.followed.table
-        changes = [Change("r", None, row, (), table.key_of(row)) for row in window.rows.values()]
-        return window.followed, changes, None
+        changes = [Change("r", None, row, (), followed.table.key_of(row)) for row in window.rows.values()]
+        return followed, changes, self._refused
+
+
+def _tables_in(data: Any) -> list[str]:
+    try:
+        named = list(json.loads(data or "{}").get("data-collections") or [])
+    except (ValueError, AttributeError, TypeError, RecursionError):
+        _LOG.warning("a signal has data that is no JSON object, and is passed over: %.200r", data)
+        return []
+    return [".".join(str(each).replace('"', "").split(".")[-2:]) for each in named]

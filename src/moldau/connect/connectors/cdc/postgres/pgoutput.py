@@ -17,19 +17,13 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import TypeAlias
+
+from moldau.connect.connectors.cdc.converting import UNCHANGED, Unchanged
 
 EPOCH_2000_US = 946_684_800_000_000
 
 
-class Unchanged:
-    """A value stored aside (TOAST) that an update did not touch, and the log does not have."""
-
-    def __repr__(self) -> str:
-        return "UNCHANGED"
-
-
-UNCHANGED: Final = Unchanged()
 Tuple: TypeAlias = tuple[str | Unchanged | None, ...]
 
 

@@ -1,14 +1,26 @@
-"""Rows of a table as the log would have them: COPY's text format, through the same conversions."""
+"""Rows of a table, read through COPY: texts through the conversions of the log, or whole columns of them.
+
+COPY (SELECT ...) TO STDOUT (FORMAT csv)    null is nothing, an empty text is ""
+Arrow reads the CSV as columns of texts, and casts those whose type it can (columns.py): no Python touches
+a value. A column with a value that Arrow does not read (a date before Christ) goes value by value.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import islice
+from collections.abc import Iterator, Sequence
 from typing import Any
 
+import pyarrow as pa
+from pyarrow import csv
+
+from moldau.connect.connectors.cdc.converting import Unreadable, converted
 from moldau.connect.connectors.cdc.postgres.replication import quoted
-from moldau.connect.connectors.cdc.postgres.transactions import Followed, unreadable
+from moldau.connect.connectors.cdc.postgres.transactions import Followed
 from moldau.connect.errors import ConnectError, Retriable
+from moldau.connect.source import Refused
+
+BLOCK_BYTES_MAX = 8 << 20
+"""Of texts that are turned into columns together."""
 
 
 def select_of(followed: Followed, behind: str = "") -> str:
@@ -18,31 +30,74 @@ def select_of(followed: Followed, behind: str = "") -> str:
     return f"SELECT {columns} FROM {quoted(relation.schema)}.{quoted(relation.table)} {behind}"
 
 
-def copied(connection: Any, select: str, count: int) -> Iterator[list[tuple[str | None, ...]]]:
-    """Texts of rows, so many at a time; memory does not grow with the table. Retriable, ConnectError."""
+def copied(connection: Any, select: str, names: Sequence[str], count: int) -> Iterator[pa.Table]:
+    """Rows as columns of texts, so many at a time; memory does not grow with the table. Retriable,
+    ConnectError."""
     import psycopg
 
+    statement = f"COPY ({select}) TO STDOUT (FORMAT csv)"
     try:
-        with connection.cursor() as cursor, cursor.copy(f"COPY ({select}) TO STDOUT") as copy:
-            rows = copy.rows()
-            while part := list(islice(rows, count)):
-                yield part
+        with connection.cursor() as cursor, cursor.copy(statement) as copy:
+            lines: list[Any] = []
+            size_bytes = 0
+            for line in copy:  # a row each
+                lines.append(line)
+                size_bytes += len(line)
+                if len(lines) >= count or size_bytes >= BLOCK_BYTES_MAX:
+                    yield texts_of(lines, names)
+                    lines, size_bytes = [], 0
+            if lines:
+                yield texts_of(lines, names)
     except psycopg.OperationalError as error:
-        raise Retriable(f"PostgreSQL went away while a table was read: {error}") from error
+        raise Retriable(f"PostgreSQL went away while a table was read: {_line(error)}") from error
     except psycopg.Error as error:
-        raise ConnectError(f"a table cannot be read: {error} (statement: {select})") from error
+        raise ConnectError(f"a table cannot be read: {_line(error)} (statement: {select})") from error
 
 
-def values_of(followed: Followed, rows: list[tuple[str | None, ...]]) -> list[list[Any]]:
-    """Converted, a list a row."""
-    columns = []
-    for column, texts in zip(followed.table.columns, zip(*rows, strict=True), strict=True):
-        convert = column.convert
-        if convert is None:
-            columns.append(list(texts))
-            continue
+def texts_of(lines: Sequence[Any], names: Sequence[str]) -> pa.Table:
+    """Lines of CSV as columns of texts."""
+    if not names:
+        return pa.Table.from_batches([], pa.schema([])) if not lines else _empty(len(lines))
+    block = b"".join(lines)
+    numbers = [str(place) for place in range(len(names))]  # names of columns may be there twice
+    return csv.read_csv(
+        pa.py_buffer(block),
+        read_options=csv.ReadOptions(column_names=numbers, use_threads=False, block_size=len(block) + 1),
+        parse_options=csv.ParseOptions(newlines_in_values=True, ignore_empty_lines=False),
+        convert_options=csv.ConvertOptions(
+            column_types={each: pa.string() for each in numbers},
+            null_values=[""],
+            strings_can_be_null=True,
+            quoted_strings_can_be_null=False,
+        ),
+    )
+
+
+def _empty(count: int) -> pa.Table:
+    """Rows of a table all of whose columns are left out."""
+    return pa.table({"": pa.nulls(count)}).select([])
+
+
+def rows_of(texts: pa.Table, followed: Followed) -> list[tuple[str | None, ...]]:
+    """As rows."""
+    if not followed.places:
+        return [()] * texts.num_rows
+    return list(zip(*(each.to_pylist() for each in texts.columns), strict=True))
+
+
+def converted_rows(
+    followed: Followed, rows: Sequence[Sequence[str | None]]
+) -> tuple[list[list[Any]], list[Refused]]:
+    """Values, and the rows that have none."""
+    made, refused = [], []
+    table = followed.table
+    for row in rows:
         try:
-            columns.append([None if text is None else convert(text) for text in texts])
-        except (ConnectError, ValueError, ArithmeticError, LookupError, AttributeError) as error:
-            raise unreadable(followed, column, error) from error
-    return [list(row) for row in zip(*columns, strict=True)]
+            made.append(converted(table.columns, row))
+        except Unreadable as error:
+            refused.append(table.refused(error, "r", None, row))
+    return made, refused
+
+
+def _line(error: Exception) -> str:
+    return " ".join(str(error).split())[:500]

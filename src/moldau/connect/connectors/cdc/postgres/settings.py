@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from moldau.connect.connectors.cdc.choice import TABLE_SETTINGS, check_lists
+from moldau.connect.connectors.cdc.converting import FAILURE_MODES
 from moldau.connect.settings import REQUIRED, Importance, Setting, SettingType
 
 _CONNECTION, _SLOT, _SNAPSHOT, _EVENTS, _VALUES, _ADVANCED = (
@@ -134,6 +135,15 @@ EVENT_SETTINGS = (
     _number("poll.interval.ms", "Milliseconds to wait for changes at a time.", 500, _ADVANCED),
     _without("max.queue.size", "8192", "there is no queue: changes are read as they are written to Kafka"),
     _without("max.queue.size.in.bytes", "0", "there is no queue"),
+    _text(
+        "event.converting.failure.handling.mode",
+        "A value that its column's type in records does not have: fail refuses the row, and errors.tolerance "
+        "decides (Debezium's default is warn); warn and skip have null in its place, where the column may be "
+        "null.",
+        "fail",
+        _VALUES,
+        *FAILURE_MODES,
+    ),
     _without("event.processing.failure.handling.mode", "fail", "see errors.tolerance"),
     _without("database.history.kafka.topic", "", "no history of the schema is kept there"),
     _without("snapshot.max.threads", "1", "a snapshot is read by one connection"),
@@ -252,6 +262,14 @@ POSTGRES_SETTINGS = (
     _text("hstore.handling.mode", "json or map.", "json", _VALUES, "json", "map"),
     _text(
         "interval.handling.mode", "numeric (microseconds) or string.", "numeric", _VALUES, "numeric", "string"
+    ),
+    _text(
+        "moldau.array.handling.mode",
+        "Arrays: array, or json (a text, which may have several dimensions).",
+        "array",
+        _VALUES,
+        "array",
+        "json",
     ),
     _text(
         "unavailable.value.placeholder",

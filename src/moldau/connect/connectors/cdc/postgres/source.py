@@ -19,17 +19,18 @@ from typing import Any
 from moldau.connect.batch import Batch
 from moldau.connect.connectors.cdc.envelope import Change, EnvelopeTable
 from moldau.connect.connectors.cdc.postgres.catalog import Catalog, Slot
+from moldau.connect.connectors.cdc.postgres.chunks import Chunks
 from moldau.connect.connectors.cdc.postgres.incremental import Incremental
 from moldau.connect.connectors.cdc.postgres.metadata import heartbeat, transaction
 from moldau.connect.connectors.cdc.postgres.pgoutput import Malformed, decode
 from moldau.connect.connectors.cdc.postgres.positions import Position, lsn_number, lsn_text, position_of
 from moldau.connect.connectors.cdc.postgres.replication import Replication
 from moldau.connect.connectors.cdc.postgres.settings import POSTGRES_SETTINGS, check_postgres
-from moldau.connect.connectors.cdc.postgres.snapshot import snapshot_batches
+from moldau.connect.connectors.cdc.postgres.snapshot import Snapshot
 from moldau.connect.connectors.cdc.postgres.tables import Tables, key_columns
 from moldau.connect.connectors.cdc.postgres.transactions import Event, Transactions
 from moldau.connect.errors import ConnectError, Retriable
-from moldau.connect.source import Read, Source, SourceContext, SourceOffset, SourcePartition
+from moldau.connect.source import Read, Refused, Source, SourceContext, SourceOffset, SourcePartition
 
 _LOG = logging.getLogger(__name__)
 RETAINED_BYTES_WARNED = 1 << 30
@@ -166,16 +167,15 @@ class PostgresSource(Source):
         yield Read([], replace(_at(1), snapshot="INITIAL").offset())  # from here on the slot is our own
         if slot is not None:
             self._drop_slot()  # nothing was delivered from it, or all is read anew
+        rows = None if without_rows else Snapshot(self._conninfo, self._tables, self.config)
         self._replication = Replication(self._conninfo)
         try:
-            text, snapshot = self._replication.create_slot(self._slot)
+            text, name = self._replication.create_slot(self._slot)
             position = _at(lsn_number(text))
-            if not without_rows:
+            if rows is not None:
                 going_on = replace(position, snapshot="INITIAL").offset()
-                for batch in snapshot_batches(
-                    self._conninfo, snapshot, position.lsn, self._tables, self.config
-                ):
-                    yield Read([batch], going_on)
+                for batches, refused in rows.parts(name, position.lsn):
+                    yield Read(batches, going_on, refused=refused)
         finally:
             self._close_replication()
         yield Read([], position.offset())
@@ -256,10 +256,11 @@ class _Stream:
         now = time.monotonic()
         self._moved_at = self._heartbeat_at = now
         self._slot_at = now - SLOT_LOOK_SECONDS
+        signals = self._settings["signal.data.collection"] or ""
+        self._has_signals = transactions.with_skipped = bool(signals)
         self._incremental = Incremental(
-            source._catalog,
-            source._tables,
-            self._settings["signal.data.collection"] or "",
+            Chunks(source._catalog, signals),
+            source._tables.by_name,
             max(self._settings["incremental.snapshot.chunk.size"], 1),
         )
         self._incremental.restore(transactions.position.incremental)
@@ -290,7 +291,7 @@ class _Stream:
             self._source.confirmed_lsn(), self._settings["status.update.interval.ms"] / 1000
         )
         self._look_at_slot()
-        if self._incremental.waiting and not count:
+        if self._incremental.waiting and self._transactions.idle:
             self._incremental.read_next()
         return self._read(collected)
 
@@ -299,9 +300,14 @@ class _Stream:
         if followed is None:
             collected.transaction(event)
             return
-        self._incremental.see(event)
-        if self._tables.captured(followed.relation):
+        if self._has_signals:
+            self._incremental.see(event)
+        if event.is_skipped and not self._tables.is_signals(followed.relation):
+            return
+        if self._tables.captured(followed.relation) and not event.is_skipped:
             collected.changes(followed.table, event.changes)
+            if event.refused is not None:
+                collected.refused.append(event.refused)
         if self._tables.is_signals(followed.relation):
             for change in event.changes:
                 if change.op == "c" and change.after is not None:
@@ -311,7 +317,8 @@ class _Stream:
         made = self._incremental.signal(row)
         if made is None:
             return
-        followed, changes, _ = made
+        followed, changes, refused = made
+        collected.refused += refused
         relation = followed.relation
         source = self._tables.source_of(
             relation.schema,
@@ -341,11 +348,12 @@ class _Stream:
             transactions.position = position.behind(self._server_lsn, self._server_lsn)
         transactions.position = replace(transactions.position, incremental=self._incremental.state())
         batches = collected.all()
+        refused = collected.refused
         due = now - self._moved_at >= self._settings["status.update.interval.ms"] / 1000
-        if not batches and (transactions.position == self._yielded or not due):
+        if not batches and not refused and (transactions.position == self._yielded or not due):
             return None
         self._moved_at, self._yielded = now, transactions.position
-        return Read(batches, transactions.position.offset())
+        return Read(batches, transactions.position.offset(), refused=refused)
 
     def _look_at_slot(self) -> None:
         now = time.monotonic()
@@ -378,6 +386,7 @@ class _Collected:
         self._parts: list[tuple[EnvelopeTable, list[Change]]] = []
         self._newest: dict[str, tuple[EnvelopeTable, list[Change]]] = {}
         self.batches: list[Batch] = []
+        self.refused: list[Refused] = []
 
     def changes(self, table: EnvelopeTable, changes: Sequence[Change]) -> None:
         """Of one event."""
@@ -398,7 +407,12 @@ class _Collected:
 
     def all(self) -> list[Batch]:
         """Batches of everything."""
-        made = [table.batch(changes) for table, changes in self._parts if changes]
+        made: list[Batch] = []
+        for table, changes in self._parts:
+            if changes:
+                batches, refused = table.records(changes)
+                made += batches
+                self.refused += refused
         return made + self.batches
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -17,6 +18,7 @@ from moldau.connect.connectors.cdc.postgres.types import Types
 from moldau.connect.errors import ConnectError
 from moldau.connect.schema import Schema, Type, struct_schema
 
+_LOG = logging.getLogger(__name__)
 _TEXT, _OPTIONAL_TEXT = Schema(Type.STRING), Schema(Type.STRING, True)
 _OPTIONAL_LONG = Schema(Type.INT64, True)
 SNAPSHOT = Schema(
@@ -92,6 +94,26 @@ class Tables:
         relation = Relation(table.id, table.schema, table.name, "d", described)
         return self._followed(relation, {each.name: each for each in columns})
 
+    def by_name(self, name: str) -> Followed | None:
+        """A table that an incremental snapshot can be made of; None: a warning says why not."""
+        for each in self.chosen():
+            if f"{each.schema}.{each.name}" == name:
+                followed = self.of_catalog(each)
+                primary = {column.name for column in self._catalog.columns(each.id) if column.key_place}
+                names = {
+                    followed.relation.columns[followed.places[at]].name for at in followed.table.key_places
+                }
+                if primary and names == primary:  # rows that share a key would be taken for one
+                    return followed
+                _LOG.warning(
+                    "table %s has no primary key, or its records have another key (message.key.columns): no "
+                    "incremental snapshot of it is made",
+                    name,
+                )
+                return None
+        _LOG.warning("table %s is not captured: no incremental snapshot of it is made", name)
+        return None
+
     def _followed(self, relation: Relation, known: Mapping[str, CatalogColumn]) -> Followed:
         names = [each.name for each in relation.columns]
         places = self._choice.columns(relation.schema, relation.table, names)
@@ -110,6 +132,7 @@ class Tables:
             columns,
             keys,
             SOURCE,
+            f"{relation.schema}.{relation.table}",
         )
         return Followed(relation, table, tuple(places))
 

@@ -7,11 +7,17 @@ deletion and a creation, and counts once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from moldau.connect.connectors.cdc.envelope import CapturedColumn, Change, EnvelopeTable
+from moldau.connect.connectors.cdc.converting import (
+    UNCHANGED,
+    Unreadable,
+    converted,
+    with_placeholders,
+)
+from moldau.connect.connectors.cdc.envelope import Change, EnvelopeTable
 from moldau.connect.connectors.cdc.postgres.pgoutput import (
     Begin,
     Commit,
@@ -21,10 +27,10 @@ from moldau.connect.connectors.cdc.postgres.pgoutput import (
     RowChange,
     Truncate,
     Tuple,
-    Unchanged,
 )
 from moldau.connect.connectors.cdc.postgres.positions import Position
 from moldau.connect.errors import ConnectError
+from moldau.connect.source import Refused
 
 
 class Followed(NamedTuple):
@@ -37,12 +43,17 @@ class Followed(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Changes that belong together, and where reading stands behind them. No changes: the end of a
-    transaction."""
+    """Changes that belong together, and where reading stands behind them. No table: the beginning or end of
+    a transaction."""
 
     followed: Followed | None
     changes: tuple[Change, ...]
     position: Position
+    refused: Refused | None = None
+    """Instead of changes: a row that is no record."""
+    is_skipped: bool = False
+    """Not to be delivered (`skipped.operations`); an incremental snapshot has to know of it. Values that were
+    not logged are UNCHANGED."""
     begins: Begin | None = None
     """With provide.transaction.metadata: a transaction begins."""
     ends: Commit | None = None
@@ -73,6 +84,8 @@ class Transactions:
         self._skipped = skipped
         self._tombstones = tombstones
         self._metadata = metadata
+        self.with_skipped = False
+        """Whether events that are skipped are wanted: an incremental snapshot is under way."""
         self._relations: dict[int, Followed | None] = {}
         self._begin: Begin | None = None
         self._events = 0
@@ -150,23 +163,57 @@ class Transactions:
                 f"the log has a change of relation {message.relation_id}, which it did not name"
             ) from None
         op = {"I": "c", "U": "u", "D": "d"}[message.kind]
-        if followed is None or op in self._skipped:
+        if followed is None:
+            return
+        if op in self._skipped:
+            yield from self._skip(followed, message, op)
             return
         position = self._counted(lsn, followed)
-        if position is None:
+        if position is None:  # delivered before, and yet news to an incremental snapshot
+            yield from self._skip(followed, message, op)
             return
-        yield Event(followed, tuple(self._changes(followed, message, op, lsn)), position)
+        old = _picked(followed, message.old)
+        new = _picked(followed, message.new, old if message.old_kind == "O" else None)
+        table = followed.table
+        try:
+            before = None if old is None else with_placeholders(table.columns, converted(table.columns, old))
+            after = None if new is None else with_placeholders(table.columns, converted(table.columns, new))
+        except Unreadable as error:
+            yield Event(followed, (), position, table.refused(error, op, old, new), xid=position.xid)
+            return
+        if before is not None and message.old_kind == "K":
+            before = table.filled(before)
+        changes = tuple(self._changes(followed, op, before, after, lsn))
+        yield Event(followed, changes, position, xid=position.xid)
 
-    def _changes(self, followed: Followed, message: RowChange, op: str, lsn: int) -> Iterator[Change]:
+    def _skip(self, followed: Followed, message: RowChange, op: str) -> Iterator[Event]:
+        """What is skipped has no place in the count of events, and moves no position."""
+        if self._begin is None or self._left_out is None or not self.with_skipped:
+            return
+        columns, table = followed.table.columns, followed.table
+        old = _picked(followed, message.old)
+        new = _picked(followed, message.new, old if message.old_kind == "O" else None)
+        try:
+            before = None if old is None else converted(columns, old)
+            after = None if new is None else converted(columns, new)
+        except Unreadable as error:
+            refused = table.refused(error, op, old, new)
+            yield Event(followed, (), self.position, refused, True, xid=self._begin.xid)
+            return
+        row = after if after is not None else before
+        assert row is not None
+        key = table.key_of(row)
+        old_key = table.key_of(before) if before is not None else key
+        changes: tuple[Change, ...] = (Change(op, before, after, (), key),)
+        if op == "u" and key != old_key:
+            changes = (Change("d", before, None, (), old_key), Change("c", None, after, (), key))
+        yield Event(followed, changes, self.position, None, True, xid=self._begin.xid)
+
+    def _changes(
+        self, followed: Followed, op: str, before: list[Any] | None, after: list[Any] | None, lsn: int
+    ) -> Iterator[Change]:
         table = followed.table
         source, transaction = self._context(followed, lsn)
-        before = after = None
-        if message.old is not None:
-            before = _values(followed, message.old, None)
-            if message.old_kind == "K":
-                before = table.filled(before)
-        if message.new is not None:
-            after = _values(followed, message.new, message.old if message.old_kind == "O" else None)
         if op == "d":
             assert before is not None
             key = table.key_of(before)
@@ -186,48 +233,27 @@ class Transactions:
         yield Change(op, before, after, source, key, transaction)
 
     def _truncate(self, lsn: int, message: Truncate) -> Iterator[Event]:
-        if "t" in self._skipped:
-            return
         for relation_id in message.relation_ids:
             followed = self._relations.get(relation_id)
             if followed is None:
                 continue
+            if "t" in self._skipped:
+                if self._begin is not None and self._left_out is not None and self.with_skipped:
+                    change = Change("t", None, None, (), None)
+                    yield Event(followed, (change,), self.position, None, True, xid=self._begin.xid)
+                continue
             position = self._counted(lsn, followed)
             if position is not None:
                 source, transaction = self._context(followed, lsn)
-                yield Event(followed, (Change("t", None, None, source, None, transaction),), position)
+                change = Change("t", None, None, source, None, transaction)
+                yield Event(followed, (change,), position, xid=position.xid)
 
 
-def _values(followed: Followed, given: Tuple, old: Tuple | None) -> list[Any]:
-    """Texts of the log as values of the table's columns."""
-    made: list[Any] = []
-    for column, place in zip(followed.table.columns, followed.places, strict=True):
-        text = given[place]
-        if isinstance(text, Unchanged) and old is not None:
-            text = old[place]
-        if text is None:
-            made.append(None)
-        elif isinstance(text, Unchanged):
-            made.append(column.missing)
-        elif column.convert is None:
-            made.append(text)
-        else:
-            try:
-                made.append(column.convert(text))
-            except (ConnectError, ValueError, ArithmeticError, LookupError, AttributeError) as error:
-                raise unreadable(followed, column, error, text) from error
-    return made
-
-
-def unreadable(
-    followed: Followed, column: CapturedColumn, error: Exception, text: str | None = None
-) -> ConnectError:
-    """A value that has none in records."""
-    relation = followed.relation
-    what = f"the value {text[:100]!r}" if text is not None else "a value"
-    return ConnectError(
-        f"{what} of column {column.name} of table {relation.schema}.{relation.table} cannot be a "
-        f"{column.schema.name or column.schema.type.value}: {error}. Have it as text "
-        f"(decimal.handling.mode=string), its time as adaptive (time.precision.mode), or leave the column "
-        f"out (column.exclude.list)"
-    )
+def _picked(followed: Followed, given: Tuple | None, old: Sequence[Any] | None = None) -> list[Any] | None:
+    """The captured columns' texts; what is not in the log is taken from the row as it was, if it is there."""
+    if given is None:
+        return None
+    texts: list[Any] = [given[place] for place in followed.places]
+    if old is not None:
+        texts = [old[at] if text is UNCHANGED else text for at, text in enumerate(texts)]
+    return texts

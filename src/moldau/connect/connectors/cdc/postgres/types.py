@@ -1,26 +1,34 @@
 """Types of PostgreSQL's columns as Debezium has them in records, and texts of the log as their values.
 
 smallint integer bigint oid, real double, boolean, bytea, texts    plain
-numeric(p,s)     Decimal; numeric: VariableScaleDecimal {scale, value}       decimal.handling.mode
+numeric(p,s)     Decimal; numeric, and more than 38 digits: VariableScaleDecimal {scale, value}
+                                                                             decimal.handling.mode
 date             io.debezium.time.Date; time: MicroTime; timetz: ZonedTime   time.precision.mode
 timestamp        io.debezium.time.Timestamp (up to 3 digits), MicroTimestamp; timestamptz: ZonedTimestamp
 interval         io.debezium.time.MicroDuration                              interval.handling.mode
 uuid json jsonb xml enum hstore bit    io.debezium.data.Uuid Json Json Xml Enum Json Bits
-arrays           ARRAY                 all others: STRING, PostgreSQL's own text
+arrays           ARRAY of one dimension; Json                                moldau.array.handling.mode
+all others       STRING, PostgreSQL's own text
+
+What has no value of its column's type (NaN in a Decimal, an array of arrays) is a ConnectError that says
+which setting has one.
 """
 
 from __future__ import annotations
 
 import base64
 import datetime
+import hashlib
 import json
 import re
+import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from moldau.connect.connectors.cdc.envelope import CapturedColumn
+from moldau.connect.arrow_types import DIGITS_MAX
+from moldau.connect.connectors.cdc.converting import CapturedColumn
 from moldau.connect.errors import ConnectError
 from moldau.connect.schema import (
     DATE,
@@ -50,6 +58,8 @@ _PLAIN: dict[str, tuple[Type, Callable[[str], Any] | None]] = {
     "bool": (Type.BOOLEAN, lambda text: text == "t"),
 }
 _INFINITE_US = {"infinity": (1 << 63) - 1, "-infinity": -(1 << 63)}
+_INFINITE_MS = {"infinity": 9_223_372_036_825_200_000, "-infinity": -9_223_372_036_832_400_000}
+"""As PostgreSQL's own driver for Java, and so Debezium, has them."""
 Convert = Callable[[str], Any] | None
 
 
@@ -76,28 +86,48 @@ class Types:
         self._binary = settings["binary.handling.mode"].lower()
         self._hstore = settings["hstore.handling.mode"].lower()
         self._intervals = settings["interval.handling.mode"].lower()
+        self._arrays = settings["moldau.array.handling.mode"].lower()
         self._placeholder = settings["unavailable.value.placeholder"]
+        self._on_failure = settings["event.converting.failure.handling.mode"].lower()
 
     def column(self, name: str, kind: ColumnType, optional: bool) -> CapturedColumn:
         """A column."""
         schema, convert = self._of(kind, optional)
-        return CapturedColumn(name, schema, convert, self._missing(schema))
+        return CapturedColumn(name, schema, convert, self._missing(schema), self._on_failure)
 
     def _missing(self, schema: Schema) -> Any:
         if schema.type is Type.STRING:
             return self._placeholder
         if schema.type is Type.BYTES and schema.name is None:
             return self._placeholder.encode()
-        if schema.type is Type.ARRAY and schema.items.type is Type.STRING:
-            return [self._placeholder]
+        if schema.type is Type.ARRAY:
+            return self._missing_array(schema.items)
         if schema.type is Type.MAP:
             return {self._placeholder: self._placeholder}
         return None
+
+    def _missing_array(self, items: Schema) -> Any:
+        """As in Debezium: of texts the placeholder, of numbers one for each of its bytes."""
+        given = self._placeholder.encode()
+        if items.name == _DATA + "Uuid":
+            digest = hashlib.md5(given, usedforsecurity=False).digest()
+            return [str(uuid.UUID(bytes=digest, version=3))]
+        if items.type in (Type.STRING, Type.BYTES):
+            found = self._missing(items)
+            return None if found is None else [found]
+        if items.type in (Type.FLOAT32, Type.FLOAT64):
+            return [float(each) for each in given]
+        if items.type is Type.BOOLEAN:
+            return [each % 2 == 1 for each in given]
+        return list(given) if items.type in (Type.INT16, Type.INT32, Type.INT64) else None
 
     def _of(self, kind: ColumnType, optional: bool) -> tuple[Schema, Convert]:
         name = kind.name
         if kind.element is not None:
             items, convert = self._of(kind.element, True)
+            if self._arrays == "json":
+                schema = Schema(Type.STRING, optional, _DATA + "Json", 1)
+                return schema, lambda text: array_json(text, convert)
             return array_schema(items, optional), lambda text: array_values(text, convert)
         if kind.kind == "e":
             allowed = {"allowed": ",".join(kind.labels)}
@@ -132,14 +162,15 @@ class Types:
             )
         if kind.name == "money":
             return decimal_schema(2, optional), lambda text: Decimal(money_text(text))
-        if kind.modifier < 4:  # any number of digits
-            fields = {"scale": Schema(Type.INT32), "value": Schema(Type.BYTES)}
-            schema = struct_schema(fields, _DATA + "VariableScaleDecimal", optional, 1)
-            return schema, variable_scale
         digits, scale = ((kind.modifier - 4) >> 16) & 0xFFFF, (kind.modifier - 4) & 0x7FF
         if scale & 0x400:  # below zero: hundreds, say; since PostgreSQL 15
             digits, scale = digits + 0x800 - scale, 0
-        return decimal_schema(scale, optional, digits), _decimal
+        digits = max(digits, scale)
+        if kind.modifier < 4 or digits > DIGITS_MAX:  # any number of digits
+            fields = {"scale": Schema(Type.INT32), "value": Schema(Type.BYTES)}
+            schema = struct_schema(fields, _DATA + "VariableScaleDecimal", optional, 1)
+            return schema, variable_scale
+        return decimal_schema(scale, optional, digits), plain_decimal
 
     def _when(self, kind: ColumnType, optional: bool) -> tuple[Schema, Convert]:
         name = kind.name
@@ -159,13 +190,11 @@ class Types:
         short = self._times == "adaptive" and 0 <= kind.modifier <= 3
         if name == "time":
             if short:
-                return Schema(Type.INT32, optional, _TIME + "Time", 1), lambda text: time_us(text) // 1000
+                return Schema(Type.INT32, optional, _TIME + "Time", 1), time_ms
             return Schema(Type.INT64, optional, _TIME + "MicroTime", 1), time_us
         short = 0 <= kind.modifier <= 3  # so in adaptive_time_microseconds, too
         if short:
-            return Schema(
-                Type.INT64, optional, _TIME + "Timestamp", 1
-            ), lambda text: timestamp_us(text) // 1000
+            return Schema(Type.INT64, optional, _TIME + "Timestamp", 1), timestamp_ms
         return Schema(Type.INT64, optional, _TIME + "MicroTimestamp", 1), timestamp_us
 
     def _bytes(self, optional: bool) -> tuple[Schema, Convert]:
@@ -194,16 +223,17 @@ def money_text(text: str) -> str:
     return f"{sign}{whole.replace('.', '')}.{fraction}"
 
 
-def _decimal(text: str) -> Decimal:
+def plain_decimal(text: str) -> Decimal:
+    """Of any number but NaN and those that are infinite. ConnectError."""
     made = Decimal(text)
     if not made.is_finite():
-        raise ConnectError(f"numeric {text} has no Decimal: set decimal.handling.mode=double or string")
+        raise ConnectError(f"{text} is no Decimal: decimal.handling.mode=double or string has it as it is")
     return made
 
 
 def variable_scale(text: str) -> dict[str, Any]:
     """A number of any digits as {scale, unscaled big-endian value}."""
-    made = _decimal(text)
+    made = plain_decimal(text)
     _, digits, exponent = made.as_tuple()
     assert isinstance(exponent, int)
     # Not by a text, of which Python reads 4,300 digits: numeric has up to 147,455.
@@ -237,6 +267,20 @@ def time_us(text: str) -> int:
     return ((int(hours) * 60 + int(minutes)) * 60 + int(seconds)) * 1_000_000 + int(
         fraction.ljust(6, "0") or 0
     )
+
+
+def time_ms(text: str) -> int:
+    """Milliseconds since midnight. ConnectError: 24:00:00, which no clock of Connect's has."""
+    made = time_us(text) // 1000
+    if made >= 86_400_000:
+        raise ConnectError(f"{text} is no time of day: time.precision.mode=adaptive_time_microseconds has it")
+    return made
+
+
+def timestamp_ms(text: str) -> int:
+    """Milliseconds since 1970."""
+    infinite = _INFINITE_MS.get(text)
+    return timestamp_us(text) // 1000 if infinite is None else infinite
 
 
 def timestamp_us(text: str) -> int:
@@ -288,30 +332,51 @@ def interval_us(text: str) -> int:
     return int(((whole_days * 24 + hours) * 60 + minutes) * 60_000_000 + seconds * 1_000_000)
 
 
-_UTC = datetime.UTC
 _CONNECT: dict[str, tuple[str, Callable[[str], Any]]] = {
-    "date": (DATE, datetime.date.fromisoformat),
-    "time": (TIME, datetime.time.fromisoformat),
-    "timestamp": (TIMESTAMP, lambda text: datetime.datetime.fromisoformat(text).replace(tzinfo=_UTC)),
+    "date": (DATE, days),
+    "time": (TIME, time_ms),
+    "timestamp": (TIMESTAMP, timestamp_ms),
 }
+"""As numbers, which Arrow takes: Python's dates end at the years 1 and 9999."""
 
 
 def array_values(text: str, convert: Convert) -> list[Any]:
-    """PostgreSQL's text of an array: {a,"b\\"c",NULL,{...}}."""
+    """PostgreSQL's text of an array: {a,"b\\"c",NULL}. ConnectError: it has more than one dimension."""
+    values = _array_of(text, convert)
+    if any(isinstance(each, list) for each in values):
+        raise ConnectError(
+            "it has more than one dimension, which its column does not say: moldau.array.handling.mode=json "
+            "has such arrays as JSON"
+        )
+    return values
+
+
+def array_json(text: str, convert: Convert) -> str:
+    """The same of any dimensions, as JSON."""
+    return json.dumps(_array_of(text, convert), ensure_ascii=False, default=_json_value)
+
+
+def _json_value(value: Any) -> Any:
+    return base64.b64encode(value).decode() if isinstance(value, bytes) else str(value)
+
+
+def _array_of(text: str, convert: Convert) -> list[Any]:
     values, at = _array(text, text.index("{"), convert)
     if at != len(text):
         raise ConnectError(f"an array's text has more behind its end: {text[:100]}")
     return values
 
 
-def _array(text: str, at: int, convert: Convert) -> tuple[list[Any], int]:
+def _array(text: str, at: int, convert: Convert, depth: int = 1) -> tuple[list[Any], int]:
     made: list[Any] = []
     at += 1
     while text[at] != "}":
         if text[at] == ",":
             at += 1
         elif text[at] == "{":
-            inner, at = _array(text, at, convert)
+            if depth >= 6:  # PostgreSQL's limit
+                raise ConnectError("an array of more than six dimensions")
+            inner, at = _array(text, at, convert, depth + 1)
             made.append(inner)
         elif text[at] == '"':
             value, at = _quoted(text, at)
