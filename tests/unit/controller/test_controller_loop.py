@@ -55,7 +55,7 @@ def test_a_cluster_is_born_once_and_lives_through_restarts(tmp_path):
         assert image.brokers[1].broker_epoch > first.brokers[1].broker_epoch
         assert image.controller_epoch > first.controller_epoch
         assert [p.leader_epoch for p in image.topics["a"].partitions] == [1, 1]
-        assert image.configs == {(ResourceType.TOPIC, "a"): {"retention.ms": "7"}}
+        assert image.configs[ResourceType.TOPIC, "a"] == {"retention.ms": "7"}
         more = await controller.allocate_producer_ids()
         assert (ids, more) == (range(1000), range(1000, 2000))
         await controller.this_broker.close()

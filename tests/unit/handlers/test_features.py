@@ -7,13 +7,20 @@ from admin_world import ask, start
 
 from moldau.broker.controller.decision import Decision
 from moldau.broker.handlers.apis.cluster import api_versions, update_features  # noqa: F401
-from moldau.broker.handlers.apis.configs import incremental_alter_configs  # noqa: F401
+from moldau.broker.handlers.apis.configs import alter_configs, incremental_alter_configs  # noqa: F401
 from moldau.broker.handlers.apis.topics import describe_topic_partitions  # noqa: F401
-from moldau.broker.metadata.changes import BrokerFenced, BrokerRegistered, FeatureLevelChanged, TopicCreated
+from moldau.broker.metadata.changes import (
+    BrokerFenced,
+    BrokerRegistered,
+    ConfigsChanged,
+    FeatureLevelChanged,
+    TopicCreated,
+)
 from moldau.broker.metadata.features import ELIGIBLE, METADATA
 from moldau.broker.metadata.image import NO_LEADER, PartitionState, ResourceType
 from moldau.broker.metadata.levels import FEATURE, LEVEL_MAX
 from moldau.common.protocol.errors import ErrorCode
+from moldau.common.protocol.messages import alter_configs as legacy
 from moldau.common.protocol.messages import describe_topic_partitions as described
 from moldau.common.protocol.messages import incremental_alter_configs as altered
 from moldau.common.protocol.messages.api_versions import ApiVersionsRequest
@@ -25,9 +32,9 @@ FAILED = "The update failed for all features since the following feature had an 
 REPLICAS = (1, 7, 8)
 
 
-def scenario(tmp_path, body):
+def scenario(tmp_path, body, **texts):
     async def run():
-        broker = await start(tmp_path)
+        broker = await start(tmp_path, **texts)
         try:
             await body(broker)
         finally:
@@ -226,9 +233,56 @@ def test_a_single_broker_has_no_min_insync_replicas_of_its_own_while_they_are_on
         await update(broker, UPGRADE, **{ELIGIBLE: 1})
         assert not own()
         assert broker.controller.rules("a").min_isr == 2
-        assert (await alter(broker, "1", DELETE))[0] is ErrorCode.NONE
+        assert await alter(broker, "1", DELETE) == (ErrorCode.INVALID_CONFIG, message)
 
     scenario(tmp_path, body)
+
+
+def test_what_an_older_cluster_has_for_a_single_broker_may_be_removed(tmp_path):
+    async def body(broker):
+        await change(broker, ConfigsChanged(ResourceType.BROKER, "1", {"min.insync.replicas": "3"}))
+        assert (await alter(broker, "1", SET, "2"))[0] is ErrorCode.INVALID_CONFIG
+        assert (await alter(broker, "1", SET, "3"))[0] is ErrorCode.NONE
+        assert (await alter(broker, "1", DELETE))[0] is ErrorCode.NONE
+        assert not broker.metadata.image.configs.get((ResourceType.BROKER, "1"))
+
+    scenario(tmp_path, body)
+
+
+def test_all_brokers_have_one_min_insync_replicas_from_the_first_moment(tmp_path):
+    """That of the file of the broker that makes the cluster; a later change of the file has no effect."""
+
+    async def body(broker):
+        def of_all():
+            return broker.metadata.image.configs.get((ResourceType.BROKER, ""), {})
+
+        message = "Cluster-level min.insync.replicas cannot be removed while ELR is enabled."
+        assert of_all() == {"min.insync.replicas": "2"}
+        assert await alter(broker, "", DELETE) == (ErrorCode.INVALID_CONFIG, message)
+        row = legacy.AlterConfigsResource(
+            resource_type=4,
+            resource_name="",
+            configs=[legacy.AlterableConfig(name="message.max.bytes", value="9999")],
+        )
+        (answer,) = (await ask(broker, legacy.AlterConfigsRequest(resources=[row]))).responses
+        assert (answer.error_code, answer.error_message) == (ErrorCode.INVALID_CONFIG, message)
+        await update(broker, SAFE, **{ELIGIBLE: 0})
+        assert (await alter(broker, "", DELETE))[0] is ErrorCode.NONE
+        assert not of_all()
+        code, _ = await update(broker, UPGRADE, dry=True, **{ELIGIBLE: 1})
+        assert code is ErrorCode.NONE
+        assert not of_all()
+        await update(broker, UPGRADE, **{ELIGIBLE: 1})
+        assert of_all() == {"min.insync.replicas": "2"}
+        await alter(broker, "", SET, "3")
+        await update(broker, UPGRADE, **{ELIGIBLE: 1})
+        assert of_all() == {"min.insync.replicas": "3"}
+
+    async def again(broker):
+        assert broker.controller.settings.min_insync_replicas == 3
+
+    scenario(tmp_path, body, min_insync_replicas="2")
+    scenario(tmp_path, again, min_insync_replicas="1")
 
 
 def test_the_level_is_there_after_a_restart(tmp_path):

@@ -183,8 +183,8 @@ def _check_result(
         check_group_configs(result, broker)
     else:
         _check_broker_name(image, name)
-        if name and keeps_eligible(image):
-            _check_min_isr(changed, image.configs.get((ResourceType.BROKER, name), NOTHING))
+        if MIN_ISR in changed and keeps_eligible(image):
+            _check_min_isr(name, changed[MIN_ISR], image.configs.get((ResourceType.BROKER, name), NOTHING))
         check_broker_configs(result, changed, for_all=not name, takes_unknown=one.replace_all)
         if not _CLEANER.isdisjoint(changed):
             threads, size = (
@@ -194,11 +194,16 @@ def _check_result(
             check_cleaner(threads, size)
 
 
-def _check_min_isr(changed: Mapping[str, str | None], current: Mapping[str, str]) -> None:
-    """Refuse one for a single broker, as Kafka does: the leader, which decides what is committed, and the
-    controller, which decides who is eligible, must not differ in it (KIP-966)."""
-    value = changed.get(MIN_ISR)
-    if value is not None and value != current.get(MIN_ISR):
+def _check_min_isr(name: str, value: str | None, current: Mapping[str, str]) -> None:
+    """Refuse one for a single broker, and removing that for all, as Kafka does (features.py has the reason).
+
+    A cluster from before this rule may have one for a single broker: it may stay and may be removed.
+    """
+    if not name and value is None:
+        raise Refusal(
+            ErrorCode.INVALID_CONFIG, f"Cluster-level {MIN_ISR} cannot be removed while ELR is enabled."
+        )
+    if name and (MIN_ISR not in current or value not in (None, current[MIN_ISR])):
         raise Refusal(
             ErrorCode.INVALID_CONFIG, f"Broker-level {MIN_ISR} cannot be altered while ELR is enabled."
         )

@@ -431,8 +431,9 @@ class Controller:
     async def update_features(self, levels: Mapping[str, int], *, validate_only: bool = False) -> Outcome:
         """Give features these levels, Moldau's metadata level among them: all, or none."""
         before = self.view.image
+        static_min_isr = self.static_settings.broker.min_insync_replicas
         outcome = await self._decide_for_user(
-            lambda image: update_features(image, levels, self.this_broker.presence.live),
+            lambda image: update_features(image, levels, self.this_broker.presence.live, static_min_isr),
             lambda failure: failure,
             validate_only=validate_only,
         )

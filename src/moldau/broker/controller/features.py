@@ -3,8 +3,13 @@
 All of a request is decided in one append, or nothing. When eligible leader replicas are switched off, no list
 of them is left behind: where a partition has none in sync, the eligible ones become its in-sync set, which
 waits for one of them as Kafka's did before KIP-966. A partition that waits for the longest log (in_sync.py)
-has no such set, so that it must be led or deleted first. When they are switched on, values of
-`min.insync.replicas` for single brokers are removed, which are refused from then on.
+has no such set, so that it must be led or deleted first.
+
+Eligible leader replicas need one `min.insync.replicas` for all brokers (KIP-966): the leader, which decides
+what is committed, and the controller, which decides who is eligible, must not differ in it. So a new cluster,
+and one in which they are switched on, gets the settings file's value as the default of all brokers, and
+values for single brokers are removed. While they are on, that default stays (another value may be set), and
+values for single brokers are refused (configs.py).
 """
 
 from collections.abc import Generator, Mapping
@@ -14,6 +19,7 @@ from moldau.broker.controller.configs import MIN_ISR
 from moldau.broker.controller.decision import DONE, Decision, Outcome, Steps
 from moldau.broker.controller.in_sync import NONE_ELIGIBLE, with_in_sync
 from moldau.broker.metadata.changes import Change, ConfigsChanged, FeatureChanged, PartitionsChanged
+from moldau.broker.metadata.configs import DEFAULT_BROKER, NOTHING
 from moldau.broker.metadata.features import ELIGIBLE, level_of
 from moldau.broker.metadata.image import Image, ResourceType
 from moldau.broker.metadata.levels import FEATURE, FEATURES_LEVEL
@@ -24,9 +30,11 @@ _AT_ONCE = 64
 
 
 def update_features(
-    image: Image, levels: Mapping[str, int], live: Mapping[int, Registration]
+    image: Image, levels: Mapping[str, int], live: Mapping[int, Registration], min_isr: int
 ) -> Steps[Outcome]:
-    """Decide on levels of features, which were checked as far as they can be without the cluster."""
+    """Decide on levels of features, which were checked as far as they can be without the cluster. `min_isr`:
+    this broker's `min.insync.replicas`, without what is set for single brokers or for all.
+    """
     yield
     changes: list[Change] = []
     if FEATURE in levels:
@@ -44,18 +52,22 @@ def update_features(
             if waiting is not None:
                 return _refused(name, level, waiting)
         if name == ELIGIBLE and level > 0:
-            changes += _without_min_isr_of_single_brokers(image)
+            changes += one_min_isr(image, min_isr)
         changes.append(FeatureChanged(name, level))
     return Decision(changes, DONE)
 
 
-def _without_min_isr_of_single_brokers(image: Image) -> list[Change]:
-    """As in Kafka: eligible replicas need one `min.insync.replicas` for all brokers."""
-    return [
+def one_min_isr(image: Image, min_isr: int) -> list[Change]:
+    """What makes `min.insync.replicas` the same on all brokers: `min_isr`, unless there is one for all."""
+    changes: list[Change] = []
+    if MIN_ISR not in image.configs.get(DEFAULT_BROKER, NOTHING):
+        changes.append(ConfigsChanged(*DEFAULT_BROKER, {MIN_ISR: str(min_isr)}))
+    changes += [
         ConfigsChanged(kind, name, {MIN_ISR: None})
         for (kind, name), values in image.configs.items()
         if kind is ResourceType.BROKER and name and MIN_ISR in values
     ]
+    return changes
 
 
 def _refused(name: str, level: int, complaint: str) -> Decision[Outcome]:

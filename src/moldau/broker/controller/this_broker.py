@@ -14,12 +14,14 @@ from typing import TYPE_CHECKING
 
 from moldau.broker.controller.adoption import FoundTopic, adopt_topics
 from moldau.broker.controller.decision import Decision
+from moldau.broker.controller.features import one_min_isr
 from moldau.broker.controller.log_ends import LogEndReports
 from moldau.broker.controller.loop import DecisionLoop
 from moldau.broker.controller.membership import RulesOf
 from moldau.broker.controller.presence import Presence
 from moldau.broker.controller.replica_losses import LossReports, Replicas, replicas_lost
 from moldau.broker.metadata.changes import Change, ClusterCreated, FeatureLevelChanged
+from moldau.broker.metadata.image import Image
 from moldau.broker.metadata.levels import LEVEL_MAX, LEVELS, complaint
 from moldau.broker.metadata.store import (
     NO_BROKER_EPOCH,
@@ -83,7 +85,7 @@ class ThisBroker:
         cannot be.
 
         A new cluster gets `cluster_id` (that of meta.properties, where Kafka wrote the folder), else a random
-        one, and begins with the changes in `first`.
+        one, and begins with the changes in `first`, and with this broker's `min.insync.replicas` for all.
         """
         self.presence.timers = self._given_timers or LoopTimers(asyncio.get_running_loop())
         image = await self._loop.open()
@@ -95,9 +97,13 @@ class ThisBroker:
             return False
         fresh = cluster_id or uuid_to_text(random_uuid(self._random))
         created: list[Change] = [ClusterCreated(fresh), FeatureLevelChanged(LEVEL_MAX), *first]
-        return await self._loop.decide(
-            lambda image: Decision([], False) if image.cluster_id else Decision(created, True)
-        )
+
+        def create(image: Image) -> Decision[bool]:
+            if image.cluster_id:
+                return Decision([], False)
+            return Decision([*created, *one_min_isr(image, self._settings().min_insync_replicas)], True)
+
+        return await self._loop.decide(create)
 
     async def adopt_topics(self, found: Sequence[FoundTopic], next_producer_id: int = 0) -> list[str]:
         """Adopt topics whose logs were found without metadata, and allocate no producer id below

@@ -3,9 +3,11 @@
 This broker is not registered yet, and other brokers do not count on it.
 """
 
+import logging
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
+from moldau.broker.controller.configs import MIN_ISR
 from moldau.broker.controller.controller import Controller
 from moldau.broker.log.files.checkpoints import stored_cluster_id
 from moldau.broker.metadata.configs import effective_broker_settings
@@ -25,6 +27,8 @@ from moldau.common.protocol.errors import ErrorCode
 if TYPE_CHECKING:
     from moldau.broker.security.audit import AuditTrail
     from moldau.broker.security.authorizer import Authorizer
+
+log = logging.getLogger("moldau.node")
 
 _OWN_TOPIC_REPLICAS_MAX = 3
 
@@ -67,6 +71,7 @@ async def open_cluster(ground: Ground, addresses: Addresses) -> Cluster:
     made = await controller.this_broker.open(found_id, first)
     remove_first_changes(host.files, folder, used=made)
     ground.settings.now = effective_broker_settings(ground.metadata.image, broker, ground.node_id)
+    _tell_min_isr(ground, ground.settings.now.min_insync_replicas)
     if in_cluster:
         await check_security_of_peers(host, broker, ground.settings.now, addresses.listeners.all[0].name)
     connections = PeerConnections(ground)
@@ -84,6 +89,21 @@ async def open_cluster(ground: Ground, addresses: Addresses) -> Cluster:
         elsewhere.append(peers)
     authorizer = make_authorizer(broker, ground.metadata, audit, addresses.listeners.rights_changed)
     return Cluster(controller, in_cluster, connections, audit, authorizer, elsewhere)
+
+
+def _tell_min_isr(ground: Ground, now: int) -> None:
+    """Warn when the file's value has no effect: the metadata have one since the cluster was made."""
+    static = ground.static.broker.min_insync_replicas
+    if MIN_ISR in ground.static.texts and static != now:
+        log.warning(
+            "%s=%d has no effect: the cluster has %d for all brokers; change it with kafka-configs --alter "
+            "--entity-type brokers --entity-default --add-config %s=%d",
+            MIN_ISR,
+            static,
+            now,
+            MIN_ISR,
+            static,
+        )
 
 
 async def create_own_topic(
