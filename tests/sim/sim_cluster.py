@@ -130,6 +130,7 @@ class Cluster:
         network.latency_seconds_max = 0.002
         network.slow_hosts.clear()
         self.ensemble.away, self.ensemble.loss = False, 0.0
+        self.ensemble.held.clear()
         self.ensemble.latency_seconds_max = 0.004
         for machine in self.machines:
             machine.die_after(None)

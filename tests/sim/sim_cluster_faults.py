@@ -34,33 +34,33 @@ def _works(operation: str, path: str) -> None:
     """The disk works."""
 
 
-def _start(machine: Machine) -> asyncio.Future[bool]:
+def begin(machine: Machine) -> asyncio.Future[bool]:
     """Start it with a disk that works: on a failing one a broker does not start, which another of the
     misfortunes may have begun meanwhile."""
     machine.disk_fault = _works
     return machine.begin_start()
 
 
-async def _again(cluster: Cluster, machine: Machine, draw: random.Random, *, power: bool = False) -> None:
+async def comes_back(cluster: Cluster, machine: Machine, draw: random.Random, *, power: bool = False) -> None:
     """Start it after a while; it may die on the way."""
     await cluster.world.sleep_ms(1000 * _seconds(draw))
     while not machine.runs:
         if draw.random() < 0.2:
             machine.die_after(draw.randint(0, 300), power=power)
-        await _start(machine)
+        await begin(machine)
     machine.die_after(None)
 
 
 async def _dies(cluster: Cluster, draw: random.Random, *, power: bool) -> None:
     machine = draw.choice(cluster.machines)
     machine.die_after(draw.randint(0, draw.choice((20, 500))), power=power)
-    await _wait(cluster, lambda: not machine.runs, 3.0)
+    await wait_for(cluster, lambda: not machine.runs, 3.0)
     if machine.runs:
         machine.power_cut() if power else machine.kill()
-    await _again(cluster, machine, draw, power=power)
+    await comes_back(cluster, machine, draw, power=power)
 
 
-async def _wait(cluster: Cluster, done: Callable[[], bool], seconds_max: float) -> None:
+async def wait_for(cluster: Cluster, done: Callable[[], bool], seconds_max: float) -> None:
     end = cluster.world.loop.time() + seconds_max
     while not done() and cluster.world.loop.time() < end:
         await cluster.world.sleep_ms(5)
@@ -81,7 +81,7 @@ async def stop(cluster: Cluster, draw: random.Random) -> None:
     machine = draw.choice(cluster.machines)
     if machine.runs and machine.node is not None and machine.node.phase == "RUNNING":
         await machine.stop()
-    await _again(cluster, machine, draw)
+    await comes_back(cluster, machine, draw)
 
 
 async def pause(cluster: Cluster, draw: random.Random) -> None:
@@ -129,7 +129,7 @@ async def kill_all(cluster: Cluster, draw: random.Random) -> None:
     for machine in draw.sample(machines, len(machines)):
         await cluster.world.sleep_ms(draw.choice((0.0, 100.0, 3000.0)) * draw.random())
         if not machine.runs:
-            _start(machine)
+            begin(machine)
 
 
 async def loses_its_end_at_its_entry(cluster: Cluster, draw: random.Random) -> None:
@@ -146,7 +146,7 @@ async def loses_its_end_at_its_entry(cluster: Cluster, draw: random.Random) -> N
     machine.kill()
     await cluster.world.sleep_ms(draw.choice((700, 4000)))
     if not machine.runs:
-        await _start(machine)
+        await begin(machine)
     cluster.ensemble.latency_seconds_max = 0.5
 
     def asking() -> Machine | None:
@@ -158,7 +158,7 @@ async def loses_its_end_at_its_entry(cluster: Cluster, draw: random.Random) -> N
                     return each
         return None
 
-    await _wait(cluster, lambda: asking() is not None, 3.0)
+    await wait_for(cluster, lambda: asking() is not None, 3.0)
     leader = asking()
     if machine.runs and leader is not None and not _is_last(cluster, node_id):
         await _hold_back(cluster, leader, draw)
@@ -167,7 +167,7 @@ async def loses_its_end_at_its_entry(cluster: Cluster, draw: random.Random) -> N
         if draw.random() < 0.5:
             machine.replace_disk()
         await cluster.world.sleep_ms(draw.choice((0.0, 100.0)) * draw.random())
-        await _start(machine)
+        await begin(machine)
     elif machine.runs:
         cluster.replaced = None
     await cluster.world.sleep_ms(2000 * draw.random())
@@ -175,7 +175,7 @@ async def loses_its_end_at_its_entry(cluster: Cluster, draw: random.Random) -> N
     for each in cluster.machines:
         if leader is not None:
             cluster.world.network.join(leader.name, each.name)
-    await _again(cluster, machine, draw)
+    await comes_back(cluster, machine, draw)
 
 
 async def _hold_back(cluster: Cluster, leader: Machine, draw: random.Random) -> None:
@@ -212,8 +212,8 @@ async def elections_while_behind(cluster: Cluster, draw: random.Random) -> None:
         network.slow_hosts[machine.name] = 0.3
     for each in cluster.machines:
         network.join(machine.name, each.name)
-    started = None if machine.runs else _start(machine)
-    await _wait(cluster, lambda: node_id in ensemble.live(), 3.0)
+    started = None if machine.runs else begin(machine)
+    await wait_for(cluster, lambda: node_id in ensemble.live(), 3.0)
     client = cluster.client(f"elects {cluster.world.loop.time()}")
     request = ElectLeadersRequest(election_type=0, topic_partitions=None, timeout_ms=500)
     for _ in range(draw.randint(1, 6)):
@@ -242,7 +242,7 @@ async def leads_alone(cluster: Cluster, draw: random.Random) -> None:
         cluster.world.network.join(machine.name, other)
     if dies:
         await cluster.world.sleep_ms(3000 * draw.random())
-        await _again(cluster, machine, draw)
+        await comes_back(cluster, machine, draw)
 
 
 def _is_last(cluster: Cluster, node_id: int) -> bool:
@@ -377,8 +377,8 @@ async def loses_its_disk(cluster: Cluster, draw: random.Random) -> None:
         else:
             machine.power_cut()
     if not machine.runs:
-        await _start(machine)
-    await _again(cluster, machine, draw)
+        await begin(machine)
+    await comes_back(cluster, machine, draw)
 
 
 async def disk_is_full(cluster: Cluster, draw: random.Random) -> None:
@@ -402,7 +402,7 @@ async def disk_fails(cluster: Cluster, draw: random.Random) -> None:
     await cluster.world.sleep_ms(1000 * _seconds(draw))
     machine.disk_fault = _works
     machine.kill()
-    await _again(cluster, machine, draw)
+    await comes_back(cluster, machine, draw)
 
 
 PROCESSES: tuple[Misfortune, ...] = (kill, kill, kill_all, stop, pause, pause, late_loop, stands_behind)

@@ -174,6 +174,8 @@ class ClusterInvariants:
         """Machines whose files were damaged from outside."""
         self.lost: set[int] = set()
         """Node ids of machines that came back with less than they had."""
+        self._lost_in: dict[int, int] = {}
+        """Their broker epochs in the metadata at the loss."""
         self.committed: dict[Copy, list[Batch]] = {}
         """The batches below the highest high watermark that any broker had."""
         self.leader_changes = 0
@@ -195,7 +197,10 @@ class ClusterInvariants:
 
     def has_lost(self, machine: Machine) -> None:
         """The machine's disk is not what it was: what it held is no longer held against it."""
-        self.lost.add(int(machine.settings["node.id"]))
+        node, image = int(machine.settings["node.id"]), self.image()
+        self.lost.add(node)
+        if image is not None and node in image.brokers:
+            self._lost_in[node] = image.brokers[node].broker_epoch
         for known in (self._logs, self._seen):
             for key in [key for key in known if key[0] == machine.name]:
                 del known[key]  # also what was seen: or a log that ends where it did would not be read again
@@ -392,7 +397,12 @@ class ClusterInvariants:
             if old is None or (old is topic and not anew) or old.topic_id != topic.topic_id:
                 continue
             for index, (was, state) in enumerate(zip(old.partitions, topic.partitions, strict=False)):
-                self._members_have_all((name, index, topic.topic_id), was, state, anew)
+                unheard = {
+                    node
+                    for node, epoch in self._lost_in.items()
+                    if node in after.brokers and after.brokers[node].broker_epoch == epoch
+                }
+                self._members_have_all((name, index, topic.topic_id), was, state, anew, unheard)
                 if was is state:
                     continue
                 copy = (name, index, topic.topic_id)
@@ -416,16 +426,17 @@ class ClusterInvariants:
                 )
 
     def _members_have_all(
-        self, copy: Copy, was: PartitionState, state: PartitionState, anew: set[int]
+        self, copy: Copy, was: PartitionState, state: PartitionState, anew: set[int], unheard: set[int]
     ) -> None:
         """In-sync and eligible replicas that were not, or are registered anew, have what is committed. A
-        broker that lost its disk may be the last one that is left.
+        broker that lost its disk may be the last one that is left. Of the loss of `unheard` the metadata do
+        not know: what was asked before arrives after it, and their next registration takes them out again.
         """
         if self.may_lose or not self.committed.get(copy):
             return
         members = {*state.isr, *state.elr}
         for node in sorted(members - {*was.isr, *was.elr} | members & anew & self.lost):
-            if len(members) == 1 or self._names[node] in self.damaged:
+            if len(members) == 1 or node in unheard or self._names[node] in self.damaged:
                 continue
             log = self._logs.get((self._names[node], copy))
             lacks = [

@@ -10,6 +10,7 @@ from sim_admin import create_topics
 from sim_cluster import RACKS, Cluster
 from sim_cluster_faults import ALL, DISKS, Misfortune, power_cut, torment_cluster
 from sim_cluster_group import Group
+from sim_cluster_late import LATE
 from sim_cluster_load import IDEMPOTENT, LEADER, PLAIN, RESENDING, TRANSACTIONAL, ClusterLoad
 from sim_cluster_onlooker import CommittedOffsets, Onlooker
 from sim_cluster_reader import ClusterReader
@@ -20,9 +21,9 @@ KINDS = (IDEMPOTENT, IDEMPOTENT, TRANSACTIONAL, TRANSACTIONAL, PLAIN, LEADER, RE
 TRANSACTION_TIMEOUTS_MS = (60_000, 60_000, 2000)
 CHANGES_SECONDS_MAX = 300.0
 FAULTS_BY_KIND: dict[str, tuple[Misfortune, ...]] = {
-    "processes": ALL,
-    "power": (power_cut, power_cut, *ALL),
-    "disks": DISKS * 2 + ALL,
+    "processes": ALL + LATE,
+    "power": (power_cut, power_cut, *ALL, *LATE),
+    "disks": DISKS * 2 + ALL + LATE,
 }
 SESSIONS_END_MS = 10_000
 """By then the controller knows which brokers are gone."""

@@ -40,7 +40,7 @@ from moldau.common.protocol.messages.delete_records import (
     DeleteRecordsRequest,
     DeleteRecordsTopic,
 )
-from moldau.common.protocol.messages.delete_topics import DeleteTopicsRequest
+from moldau.common.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from moldau.common.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 from moldau.common.protocol.messages.incremental_alter_configs import (
     AlterableConfig,
@@ -67,6 +67,7 @@ class Scene:
         self.group: Group | None = None
         self.topics = {"orders": len(places)}
         self.brief: list[Place] = []
+        self.brief_id = b""
         self.brief_clients: list[ClusterLoad | ClusterReader] = []
         self.times = 0
         self.notes: list[str] = []
@@ -102,7 +103,10 @@ class Scene:
             if not codes or (uncertain and codes == {done}):
                 return
             told.append(codes)
-            assert codes <= _LATER - {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}, (type(request).__name__, told)
+            assert codes <= _LATER - {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, done}, (
+                type(request).__name__,
+                told,
+            )
             uncertain = uncertain or ErrorCode.REQUEST_TIMED_OUT in codes
             await route.pause()
 
@@ -297,8 +301,12 @@ async def make_brief_again(scene: Scene, draw: random.Random) -> None:
             client.kill()
         scene.loads = [one for one in scene.loads if one not in scene.brief_clients]
         scene.readers = [one for one in scene.readers if one not in scene.brief_clients]
-        request = DeleteTopicsRequest(topic_names=[BRIEF], timeout_ms=10_000)
-        await scene.once(request, 4, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        # By its name: what was asked of a broker that stands still, and of another one since, deletes the
+        # topic that was made anew when that one goes on (in Kafka too).
+        request = DeleteTopicsRequest(
+            topics=[DeleteTopicState(name=None, topic_id=scene.brief_id)], timeout_ms=10_000
+        )
+        await scene.once(request, 6, ErrorCode.UNKNOWN_TOPIC_ID)
         history = scene.history
         history.sends[:] = [one for one in history.sends if one.place[0] != BRIEF]
         history.polls[:] = [one for one in history.polls if one.place[0] != BRIEF]
@@ -323,7 +331,8 @@ def _use_brief(scene: Scene, draw: random.Random, count: int) -> None:
     cluster, history = scene.cluster, scene.history
     scene.brief = [(BRIEF, index) for index in range(count)]
     # By its name a broker that has not heard of it yet would answer for the topic that was deleted.
-    topic_ids = {BRIEF: cluster.ensemble.image.topics[BRIEF].topic_id}
+    scene.brief_id = cluster.ensemble.image.topics[BRIEF].topic_id
+    topic_ids = {BRIEF: scene.brief_id}
     mode = draw.choice((IDEMPOTENT, PLAIN, TRANSACTIONAL))
     load = ClusterLoad(
         cluster.world,

@@ -54,6 +54,7 @@ T = TypeVar("T")
 ENSEMBLE = "zookeeper"
 SESSION_TIMEOUT_MS = 2000
 _LOOKS_PER_SESSION = 4
+_HELD_SECONDS = 0.02
 _OUTSIDE = contextvars.Context()
 
 
@@ -72,6 +73,8 @@ class SimEnsemble(SharedMemory):
         self.latency_seconds_max = 0.004
         self.loss = 0.0
         """How likely each message of an append breaks its connection."""
+        self.held: set[str] = set()
+        """Hosts whose requests do not arrive for now; what the ensemble sends does, and sessions go on."""
         self.on_append: Callable[[Image, Image], None] = lambda before, after: None
         """Told of each entry: the image before and after it."""
         self.stores: list[SimStore] = []
@@ -267,6 +270,9 @@ class SimStore:
 
         def arrive() -> None:
             current = connection == self._connection and self._up
+            if current and self.process.host in self._ensemble.held and self._passes():
+                self._ensemble.later(_HELD_SECONDS, arrive)
+                return
             if not current or not self._passes() or draw.random() < loss:
                 if current:
                     self.drop()
@@ -276,6 +282,8 @@ class SimStore:
             failure: Exception | None = None
             try:
                 result = act()
+            except AssertionError:
+                raise  # an invariant is broken: the broker must not take it for a failure of the store
             except Exception as error:
                 failure = error
             if draw.random() < loss:
