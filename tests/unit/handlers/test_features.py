@@ -88,6 +88,7 @@ def test_features_are_shown_as_kafka_shows_them(tmp_path):
             "group.version": (0, 1),
             "transaction.version": (0, 2),
             ELIGIBLE: (0, 1),
+            "share.version": (0, 1),
             FEATURE: (1, LEVEL_MAX),
         }
         assert finalized == {
@@ -95,6 +96,7 @@ def test_features_are_shown_as_kafka_shows_them(tmp_path):
             "group.version": 1,
             "transaction.version": 2,
             ELIGIBLE: 1,
+            "share.version": 1,
             FEATURE: LEVEL_MAX,
         }
 
