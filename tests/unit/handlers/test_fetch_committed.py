@@ -8,7 +8,7 @@ import pytest
 from data_plane_world import Client, on_a_node, partition_of, produce_frame
 from jumping_time import until
 
-from moldau.broker.handlers.apis.fetch.fetch import OneFetch
+from moldau.broker.handlers.apis.fetch.one_fetch import OneFetch
 from moldau.broker.node import Node
 from moldau.common.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from moldau.common.records.builder import build_batch

@@ -10,6 +10,7 @@ from data_plane_world import Client, led_by, on_a_node, partition_of, produce_fr
 
 from moldau.broker.controller.topics import NewTopic
 from moldau.broker.handlers.apis.fetch import fetch, fetch_many
+from moldau.broker.handlers.apis.fetch.one_fetch import OneFetch
 from moldau.broker.metadata.image import PartitionState
 from moldau.broker.node import Node
 from moldau.common.protocol.errors import ErrorCode
@@ -149,7 +150,7 @@ def test_records_that_are_too_few_are_not_kept_while_it_waits(
         await turns()
         assert not follower.transport.sent, "it waits"
         (waiter,) = partition_of(node, "wide", 1).parked.followers or ()
-        assert isinstance(waiter, fetch.OneFetch)
+        assert isinstance(waiter, OneFetch)
         assert waiter.known is not None
         assert {target.index for target in waiter.known} == set(range(1, COUNT))
         assert rows_watched == [[]] * many

@@ -10,7 +10,7 @@ Decisions are the authorizer's (security/authorizer.py), which keeps them until 
 audit log is not told, because the client asked for all there is, or because another right will do as well.
 
 Invariant: a handler asks before it looks whether the resource exists, so that a refusal says nothing about
-that. Not here: rights of Produce and Fetch rows (produce_request.py, fetch/fetch.py), which ask by
+that. Not here: rights of Produce and Fetch rows (produce_request.py, fetch/one_fetch.py), which ask by
 themselves.
 """
 

@@ -10,5 +10,5 @@
 
 Not here: users, client ids, addresses, and which of eight levels decides (common/access/quota_entities.py),
 changes of quotas (controller/quotas.py), where they are charged (server/dispatch.py,
-produce/produce_request.py, fetch/fetch.py), quotas of replication (replication/replication_quota.py).
+produce/produce_request.py, fetch/one_fetch.py), quotas of replication (replication/replication_quota.py).
 """

@@ -1,7 +1,7 @@
 """A Fetch of very many partitions: read, answered and waited for in slices.
 
 A session may have a hundred thousand partitions, and each answer looks at all of them. The steps are those of
-fetch.py; between two of them anything may happen to a partition:
+one_fetch.py; between two of them anything may happen to a partition:
 
     choose targets | read ... read ... | watch ... watch ... | wait | read ... | answer ...
                           ^ more comes to one that was read already
@@ -15,7 +15,7 @@ import asyncio
 import logging
 from collections.abc import Generator, Iterable
 
-from moldau.broker.handlers.apis.fetch.fetch import OneFetch
+from moldau.broker.handlers.apis.fetch.one_fetch import OneFetch
 from moldau.broker.handlers.parts.broker import Broker, RequestContext
 from moldau.broker.handlers.parts.exchange import AnswerFrame, Exchange, Slot
 from moldau.broker.handlers.parts.session import Session
