@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from moldau.broker.log.appending import inspection as inspection_module
-from moldau.broker.log.appending.append_result import Refusal
+from moldau.broker.log.appending.batch_error import BatchError
 from moldau.broker.log.appending.inspection import RECORD_ERRORS_MAX, Inspection
 from moldau.broker.log.appending.rules import Rules
 from moldau.common.core.side_worker import PutOff
@@ -106,8 +106,8 @@ def judged_simply(view: BatchView, rules: Rules) -> tuple[str, Any]:
     return "accepted", (newest_ms, codec, payload)
 
 
-def found(result: BatchView | Refusal | None) -> tuple[str, Any]:
-    if isinstance(result, Refusal):
+def found(result: BatchView | BatchError | None) -> tuple[str, Any]:
+    if isinstance(result, BatchError):
         indexes = [error.batch_index for error in result.record_errors] or None
         return "refused", (result.error_code, indexes)
     assert result is not None
@@ -178,7 +178,7 @@ def test_it_stops_at_the_errors_that_an_answer_has_room_for(
     view = make([(None, None, 0)] * 5000, codec, 0, 0)
     inspection = Inspection(view, Rules(TopicSettings(cleanup_policy=("compact",))), NOW_MS)
     inspection.run(UnpackBudget())
-    assert isinstance(inspection.result, Refusal)
+    assert isinstance(inspection.result, BatchError)
     assert (len(inspection.result.record_errors), made) == (RECORD_ERRORS_MAX, RECORD_ERRORS_MAX)
 
 
@@ -190,7 +190,7 @@ def test_a_count_that_cannot_be_is_refused_before_any_walk(monkeypatch: pytest.M
     seal(data)
     inspection = Inspection(BatchView(data), Rules(TopicSettings(cleanup_policy=("compact",))), NOW_MS)
     inspection.run(UnpackBudget())
-    assert isinstance(inspection.result, Refusal)
+    assert isinstance(inspection.result, BatchError)
     assert inspection.result.error_code == ErrorCode.INVALID_RECORD
 
 

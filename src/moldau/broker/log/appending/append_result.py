@@ -7,15 +7,10 @@ answer stands on the class.
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from moldau.broker.log.appending.batch_error import RecordError
+
 if TYPE_CHECKING:
     from moldau.broker.log.appending.inspection import Inspection
-
-
-class RecordError(NamedTuple):
-    """One record that made the batch be refused: its index in the batch, and what is wrong with it."""
-
-    batch_index: int
-    message: str
 
 
 class AppendResult:
@@ -109,11 +104,3 @@ class Deferred(AppendResult):
     def __init__(self, inspection: "Inspection", log_start_offset: int) -> None:
         self.inspection = inspection
         self.log_start_offset = log_start_offset
-
-
-class Refusal(NamedTuple):
-    """An error code with its message; a `Refused` is made of it with the log's offsets."""
-
-    error_code: int
-    message: str
-    record_errors: tuple[RecordError, ...] = ()

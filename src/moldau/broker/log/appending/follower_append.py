@@ -27,7 +27,7 @@ Not here: which offset to fetch, truncation to where two logs agree (replication
 
 from typing import NamedTuple
 
-from moldau.broker.log.appending.append_result import Refusal
+from moldau.broker.log.appending.batch_error import BatchError
 from moldau.broker.log.appending.writer import Writer
 from moldau.broker.log.files.segment import RELATIVE_OFFSET_MAX
 from moldau.common.protocol.errors import ErrorCode
@@ -68,10 +68,10 @@ class FollowerAppend:
         writer = self._writer
         if writer.refuses_all:
             return self._refused(
-                Refusal(ErrorCode.KAFKA_STORAGE_ERROR, "the log's directory is not writable")
+                BatchError(ErrorCode.KAFKA_STORAGE_ERROR, "the log's directory is not writable")
             )
         checked = self._check(batches, leader_epoch)
-        if isinstance(checked, Refusal):
+        if isinstance(checked, BatchError):
             return self._refused(checked)
         end_before = writer.log_end_offset
         begins_below = bool(checked) and checked[0].base_offset < end_before
@@ -85,13 +85,13 @@ class FollowerAppend:
             if begins_below and writer.log_end_offset < end_before:
                 writer.stay_empty(end_before)
             message = f"the batches could not be written: {error.strerror or error}"
-            refusal = Refusal(ErrorCode.KAFKA_STORAGE_ERROR, message)
+            refusal = BatchError(ErrorCode.KAFKA_STORAGE_ERROR, message)
             written = [view for view in checked if end_before < view.next_offset <= writer.log_end_offset]
             return self._result(refusal, written)
         last_epoch = checked[-1].leader_epoch if checked else -1
         return FollowerAppended(0, None, writer.log_end_offset, size_bytes, last_epoch)
 
-    def _check(self, batches: memoryview, leader_epoch: int) -> list[BatchView] | Refusal:
+    def _check(self, batches: memoryview, leader_epoch: int) -> list[BatchView] | BatchError:
         """The whole batches that may be appended, or why none may."""
         next_offset, latest_epoch = self._writer.log_end_offset, self._writer.leader_epoch
         views: list[BatchView] = []
@@ -100,26 +100,26 @@ class FollowerAppend:
                 if view.leader_epoch > leader_epoch or len(views) == BATCHES_MAX:
                     break
                 if not view.crc_is_valid():
-                    return Refusal(ErrorCode.CORRUPT_MESSAGE, f"the crc of {view} is wrong")
+                    return BatchError(ErrorCode.CORRUPT_MESSAGE, f"the crc of {view} is wrong")
                 if view.last_offset_delta < 0:
-                    return Refusal(ErrorCode.CORRUPT_MESSAGE, f"{view} ends before it begins")
+                    return BatchError(ErrorCode.CORRUPT_MESSAGE, f"{view} ends before it begins")
                 if view.base_offset < next_offset and (
                     views or view.next_offset <= next_offset or not self._writer.is_empty
                 ):
                     code = ErrorCode.CORRUPT_MESSAGE if views else ErrorCode.OFFSET_OUT_OF_RANGE
-                    return Refusal(code, f"{view} does not follow on the end offset {next_offset}")
+                    return BatchError(code, f"{view} does not follow on the end offset {next_offset}")
                 if view.leader_epoch < latest_epoch:
                     message = f"{view} follows on leader epoch {latest_epoch}"
-                    return Refusal(ErrorCode.CORRUPT_MESSAGE, message)
+                    return BatchError(ErrorCode.CORRUPT_MESSAGE, message)
                 if view.is_control:
                     for record in view.records():
                         parse_end_transaction_marker(record)
                 next_offset, latest_epoch = view.next_offset, view.leader_epoch
                 views.append(view)
         except CorruptBatch as error:
-            return Refusal(ErrorCode.CORRUPT_MESSAGE, str(error))
+            return BatchError(ErrorCode.CORRUPT_MESSAGE, str(error))
         except ValueError as error:
-            return Refusal(ErrorCode.INVALID_RECORD, str(error))
+            return BatchError(ErrorCode.INVALID_RECORD, str(error))
         return views
 
     def _write(self, batches: memoryview, views: list[BatchView], now_ms: int) -> int:
@@ -143,10 +143,10 @@ class FollowerAppend:
             writer.write([batches[start:position]])
         return position
 
-    def _refused(self, refusal: Refusal) -> FollowerAppended:
+    def _refused(self, refusal: BatchError) -> FollowerAppended:
         return self._result(refusal, [])
 
-    def _result(self, refusal: Refusal, written: list[BatchView]) -> FollowerAppended:
+    def _result(self, refusal: BatchError, written: list[BatchView]) -> FollowerAppended:
         return FollowerAppended(
             int(refusal.error_code),
             refusal.message,

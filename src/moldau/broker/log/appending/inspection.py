@@ -20,7 +20,7 @@ Not here: what needs no look at records (validation.py), the order of appends (p
 
 from contextlib import closing
 
-from moldau.broker.log.appending.append_result import RecordError, Refusal
+from moldau.broker.log.appending.batch_error import BatchError, RecordError
 from moldau.broker.log.appending.rules import Rules
 from moldau.common.core.side_worker import PutOff
 from moldau.common.protocol.errors import ErrorCode
@@ -69,7 +69,7 @@ class Inspection:
         if not rules.append_time:
             self._oldest_ms = max(self._oldest_ms, now_ms - rules.before_max_ms)
             self._newest_ms = min(self._newest_ms, now_ms + rules.after_max_ms)
-        self.result: BatchView | Refusal | None = None
+        self.result: BatchView | BatchError | None = None
         """What `run` has found: the batch to be appended, or the refusal."""
 
     @property
@@ -96,7 +96,7 @@ class Inspection:
         """Copy the batch: its receive buffer will be reused."""
         self._view = BatchView(bytes(self._view.data))
 
-    def run_short(self) -> BatchView | Refusal:
+    def run_short(self) -> BatchView | BatchError:
         """As `run`, in less than a millisecond; UnpacksToMore when the batch is too large for that."""
         return self._run(_SHORT_RECODED_BYTES_MAX if self._recode else loop_limits(self._view.codec)[1])[0]
 
@@ -120,7 +120,7 @@ class Inspection:
         count = self._view.count
         limit = budget.batch_bytes_max
         if count > budget.records_left or (self._view.codec and not limit):
-            self.result = Refusal(
+            self.result = BatchError(
                 ErrorCode.MESSAGE_TOO_LARGE,
                 "the request holds more compressed data than the broker unpacks for one request: "
                 "send fewer batches at once",
@@ -130,14 +130,14 @@ class Inspection:
             self.result, unpacked_bytes = self._run(limit)
         except UnpacksToMore:
             unpacked_bytes = limit
-            self.result = Refusal(
+            self.result = BatchError(
                 ErrorCode.MESSAGE_TOO_LARGE,
                 f"the batch unpacks to more than the {limit} bytes that a batch may have here, or that its "
                 "request has left: send smaller batches",
             )
         budget.spend(unpacked_bytes, count)
 
-    def _run(self, bytes_max: int) -> tuple[BatchView | Refusal, int]:
+    def _run(self, bytes_max: int) -> tuple[BatchView | BatchError, int]:
         """(what is found, how many bytes were unpacked for it); UnpacksToMore."""
         view = self._view
         body = memoryview(view.data)[HEADER_BYTES:]
@@ -155,21 +155,21 @@ class Inspection:
             raise
         except CompressionFailure as error:
             reason = f"the records cannot be read: they cannot be decompressed: {error}"
-            return Refusal(ErrorCode.INVALID_RECORD, reason), unpacked_bytes
+            return BatchError(ErrorCode.INVALID_RECORD, reason), unpacked_bytes
         raise AssertionError("the whole payload was judged")
 
-    def _judge(self, payload: walk.Readable, walked: "_Walked", whole: bool) -> BatchView | Refusal | None:
+    def _judge(self, payload: walk.Readable, walked: "_Walked", whole: bool) -> BatchView | BatchError | None:
         """What is found; None: that takes more of the payload."""
         count, size = self._view.count, len(payload)
         if whole and count * RECORD_BYTES_MIN > size:
-            return Refusal(
+            return BatchError(
                 ErrorCode.INVALID_RECORD,
                 f"the batch says that it holds {count} records, and its {size} bytes do not",
             )
         try:
             done = self._walk(payload, walked, whole)
         except ValueError as error:
-            return Refusal(ErrorCode.INVALID_RECORD, f"the records cannot be read: {error}")
+            return BatchError(ErrorCode.INVALID_RECORD, f"the records cannot be read: {error}")
         if not done:
             return None
         if walked.errors:
@@ -177,7 +177,7 @@ class Inspection:
         view = self._view
         if self._recode:
             recoded = self._packed_anew(payload)
-            if isinstance(recoded, Refusal):
+            if isinstance(recoded, BatchError):
                 return recoded
             view = recoded
         if not self._rules.append_time and walked.max_timestamp_ms != view.max_timestamp_ms:
@@ -235,7 +235,7 @@ class Inspection:
         )
         return ErrorCode.INVALID_TIMESTAMP, RecordError(index, message)
 
-    def _packed_anew(self, payload: walk.Readable) -> BatchView | Refusal:
+    def _packed_anew(self, payload: walk.Readable) -> BatchView | BatchError:
         """The same records in the topic's codec. The deltas stay, so the payload is packed as it is."""
         view, rules = self._view, self._rules
         assert rules.codec is not None
@@ -246,7 +246,7 @@ class Inspection:
             # Not packed further than that: a batch of 150 KB could take 250 MB and fifteen seconds.
             packed = compression.compress(rules.codec, payload, rules.level, size_max)
         except PacksToMore:
-            return Refusal(
+            return BatchError(
                 ErrorCode.MESSAGE_TOO_LARGE,
                 "recompressed in the topic's codec, the batch has more bytes than "
                 f"max.message.bytes={rules.size_bytes_max} allows",
@@ -280,15 +280,15 @@ def _breaks_off(prefix: walk.Readable, position: int) -> bool:
     return length > 0 and len(prefix) < start + length
 
 
-def _refuse(found: list[tuple[int, RecordError]]) -> Refusal:
+def _refuse(found: list[tuple[int, RecordError]]) -> BatchError:
     """One record with a wrong time decides the code for all, as in Kafka."""
     errors = tuple(error for _, error in found)
     if any(code == ErrorCode.INVALID_TIMESTAMP for code, _ in found):
-        return Refusal(
+        return BatchError(
             ErrorCode.INVALID_TIMESTAMP,
             "One or more records have been rejected due to invalid timestamp",
             errors,
         )
     shown = "; ".join(f"record {error.batch_index}: {error.message}" for error in errors[:_ERRORS_SHOWN_MAX])
     count = f"{len(errors)} or more" if len(errors) == RECORD_ERRORS_MAX else f"{len(errors)}"
-    return Refusal(ErrorCode.INVALID_RECORD, f"{count} records are refused ({shown})", errors)
+    return BatchError(ErrorCode.INVALID_RECORD, f"{count} records are refused ({shown})", errors)

@@ -21,14 +21,8 @@ Not here: batches that a leader sent (follower_append.py), the careful checks (v
 
 from enum import IntEnum
 
-from moldau.broker.log.appending.append_result import (
-    Appended,
-    AppendResult,
-    Deferred,
-    Refusal,
-    Refused,
-    Repeated,
-)
+from moldau.broker.log.appending.append_result import Appended, AppendResult, Deferred, Refused, Repeated
+from moldau.broker.log.appending.batch_error import BatchError
 from moldau.broker.log.appending.inspection import Inspection
 from moldau.broker.log.appending.rules import Rules
 from moldau.broker.log.appending.validation import prepare, stamp
@@ -175,7 +169,7 @@ class LeaderAppend:
         assert result is not None, "the inspection has not run"
         if self._writer.refuses_all:
             return self._refuse_all(inspection.prepared)
-        if isinstance(result, Refusal):
+        if isinstance(result, BatchError):
             return self._refuse(result)
         view = stamp(result, self._rules, now_ms)
         return self._append_prepared(view, leader_epoch, now_ms, CLIENT, guard, 0)
@@ -220,7 +214,7 @@ class LeaderAppend:
         if self._writer.refuses_all:
             return self._refuse_all(batches if origin is CLIENT else None)
         view = prepare(batches, self._rules, now_ms, from_client=origin is CLIENT, is_long=is_long)
-        if isinstance(view, Refusal):
+        if isinstance(view, BatchError):
             return self._refuse(view)
         if isinstance(view, Inspection):
             return Deferred(view, self._reader.start_offset)
@@ -252,7 +246,7 @@ class LeaderAppend:
             if numbered:
                 lost.note(view.producer_id, view.producer_epoch, view.base_sequence)
             message = f"the batch could not be written: {error.strerror or error}"
-            return self._refuse(Refusal(ErrorCode.KAFKA_STORAGE_ERROR, message))
+            return self._refuse(BatchError(ErrorCode.KAFKA_STORAGE_ERROR, message))
         append_time_ms = now_ms if self._rules.append_time else -1
         return Appended(base, base + view.last_offset_delta, append_time_ms, start_offset)
 
@@ -260,7 +254,7 @@ class LeaderAppend:
 
     def _judge_producer(
         self, view: BatchView, origin: Origin, guard: Verification | None, transaction_version: int
-    ) -> Refusal | ProducerBatch | None:
+    ) -> BatchError | ProducerBatch | None:
         if view.producer_id < 0:
             return None
         producers = self._producers
@@ -268,7 +262,7 @@ class LeaderAppend:
             try:
                 markers = [parse_end_transaction_marker(record) for record in view.records()]
             except ValueError as error:
-                return Refusal(ErrorCode.INVALID_RECORD, str(error))
+                return BatchError(ErrorCode.INVALID_RECORD, str(error))
             coordinator_epoch = max((marker.coordinator_epoch for marker in markers if marker), default=-1)
             return producers.judge_marker(
                 view.producer_id, view.producer_epoch, coordinator_epoch, transaction_version
@@ -298,7 +292,7 @@ class LeaderAppend:
         """
         if batch is not None:
             self.note_refused(batch)
-        return self._refuse(Refusal(ErrorCode.KAFKA_STORAGE_ERROR, "the log's directory is not writable"))
+        return self._refuse(BatchError(ErrorCode.KAFKA_STORAGE_ERROR, "the log's directory is not writable"))
 
     def note_refused(self, batch: Readable) -> None:
         """A client's batch is refused unread, to be sent again: what its producer sends behind it waits for
@@ -309,7 +303,7 @@ class LeaderAppend:
             if header[3] == MAGIC and header[9] >= 0:
                 self._writer.lost.note(*header[9:12])
 
-    def _refuse(self, refusal: Refusal) -> Refused:
+    def _refuse(self, refusal: BatchError) -> Refused:
         return Refused(
             int(refusal.error_code), refusal.message, self._reader.start_offset, refusal.record_errors
         )

@@ -19,7 +19,7 @@ judged so.
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from moldau.broker.log.appending.append_result import Refusal
+from moldau.broker.log.appending.batch_error import BatchError
 from moldau.broker.log.state.producers import ProducerBatch, ProducerState
 from moldau.common.protocol.errors import ErrorCode
 
@@ -90,14 +90,14 @@ class LostWrites:
         producer_id: int,
         producer_epoch: int,
         base_sequence: int,
-        verdict: Refusal | ProducerBatch | None,
+        verdict: BatchError | ProducerBatch | None,
         now_ms: int,
-    ) -> Refusal | ProducerBatch | None:
+    ) -> BatchError | ProducerBatch | None:
         """The verdict, or for a batch behind a refused one the refusal to send it again."""
         lost = self._lost.get(producer_id)
         if lost is None or lost.producer_epoch != producer_epoch:
             return verdict
-        gap = isinstance(verdict, Refusal) and verdict.error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+        gap = isinstance(verdict, BatchError) and verdict.error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
         if not _is_behind(base_sequence, lost.base_sequence) or not (gap or verdict is None):
             return verdict
         if lost.judged_ms < 0:
@@ -106,7 +106,7 @@ class LostWrites:
             del self._lost[producer_id]
             return verdict
         self.note(producer_id, producer_epoch, base_sequence)
-        return Refusal(
+        return BatchError(
             ErrorCode.KAFKA_STORAGE_ERROR,
             f"sequence {lost.base_sequence} of producer {producer_id} comes first, and could not be written",
         )

@@ -19,7 +19,7 @@ wrong count is then found by the last offset delta, by a lower bound on a record
 batches of up to `COUNTED_RECORDS_MAX` records, by walking their lengths.
 """
 
-from moldau.broker.log.appending.append_result import Refusal
+from moldau.broker.log.appending.batch_error import BatchError
 from moldau.broker.log.appending.inspection import Inspection
 from moldau.broker.log.appending.rules import CODECS, Rules
 from moldau.common.protocol.errors import ErrorCode
@@ -44,12 +44,12 @@ COUNTED_RECORDS_MAX = 8
 
 def prepare(
     data: Readable, rules: Rules, now_ms: int, *, from_client: bool, is_long: bool = False
-) -> BatchView | Refusal | Inspection:
+) -> BatchView | BatchError | Inspection:
     """The batch as it shall be stored (rewritten, and then in memory of its own, where need be), the refusal,
     or the inspection that must be run first; `is_long`: known to take longer than the event loop has.
     """
     view = _parse(data)
-    if isinstance(view, Refusal):
+    if isinstance(view, BatchError):
         return view
     refusal = _judge_form(view, rules) or (_judge_client(view) if from_client else None)
     if refusal is not None:
@@ -68,43 +68,45 @@ def stamp(view: BatchView, rules: Rules, now_ms: int) -> BatchView:
     return BatchView(copy)
 
 
-def _parse(data: Readable) -> BatchView | Refusal:
+def _parse(data: Readable) -> BatchView | BatchError:
     """The one batch that `data` is."""
     size = len(data)
     if size < HEADER_BYTES:
-        return Refusal(ErrorCode.INVALID_RECORD, f"{size} bytes hold no record batch")
+        return BatchError(ErrorCode.INVALID_RECORD, f"{size} bytes hold no record batch")
     length: int = POSITION.unpack_from(data)[1]
     if length < LENGTH_MIN:
-        return Refusal(ErrorCode.CORRUPT_MESSAGE, f"the batch's length field says {length}")
+        return BatchError(ErrorCode.CORRUPT_MESSAGE, f"the batch's length field says {length}")
     if data[MAGIC_OFFSET] != MAGIC:
-        return Refusal(
+        return BatchError(
             ErrorCode.INVALID_RECORD,
             f"only record batches of magic {MAGIC} are accepted, and this one has {data[MAGIC_OFFSET]}",
         )
     if length + LENGTH_OVERHEAD > size:
-        return Refusal(
+        return BatchError(
             ErrorCode.INVALID_RECORD,
             f"the batch should have {length + LENGTH_OVERHEAD} bytes, and {size} were sent",
         )
     if length + LENGTH_OVERHEAD < size:
-        return Refusal(ErrorCode.INVALID_RECORD, "more than one record batch was sent for a partition")
+        return BatchError(ErrorCode.INVALID_RECORD, "more than one record batch was sent for a partition")
     return BatchView(data)
 
 
-def _judge_form(view: BatchView, rules: Rules) -> Refusal | None:
+def _judge_form(view: BatchView, rules: Rules) -> BatchError | None:
     if view.size_bytes > rules.size_bytes_max:
-        return Refusal(
+        return BatchError(
             ErrorCode.MESSAGE_TOO_LARGE,
             f"the batch has {view.size_bytes} bytes, and max.message.bytes is {rules.size_bytes_max}",
         )
     if not view.crc_is_valid():
-        return Refusal(ErrorCode.CORRUPT_MESSAGE, "the batch's crc does not match its bytes")
+        return BatchError(ErrorCode.CORRUPT_MESSAGE, "the batch's crc does not match its bytes")
     if view.codec not in CODECS:
-        return Refusal(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"compression codec {view.codec} is unknown")
+        return BatchError(
+            ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"compression codec {view.codec} is unknown"
+        )
     return None
 
 
-def _judge_client(view: BatchView) -> Refusal | None:
+def _judge_client(view: BatchView) -> BatchError | None:
     """Checks that only apply to clients' batches."""
     reason = ""
     payload_bytes = view.size_bytes - HEADER_BYTES
@@ -134,14 +136,14 @@ def _judge_client(view: BatchView) -> Refusal | None:
         reason = f"the batch says that it holds {view.count} records, and its {payload_bytes} bytes do not"
     elif view.delete_horizon_ms is not None:
         reason = "clients may not set a delete horizon"
-    return Refusal(ErrorCode.INVALID_RECORD, reason) if reason else None
+    return BatchError(ErrorCode.INVALID_RECORD, reason) if reason else None
 
 
 def _apply_rules(
     view: BatchView, rules: Rules, now_ms: int, *, is_long: bool
-) -> BatchView | Refusal | Inspection:
+) -> BatchView | BatchError | Inspection:
     if view.attributes & LOG_APPEND_TIME and not rules.append_time:
-        return Refusal(
+        return BatchError(
             ErrorCode.INVALID_TIMESTAMP, "the batch claims LogAppendTime, which only the broker may set"
         )
     recode = rules.codec is not None and rules.codec != view.codec
@@ -155,7 +157,7 @@ def _apply_rules(
             looked_at = inspection.run_short()
         except UnpacksToMore:
             return inspection
-        if isinstance(looked_at, Refusal):
+        if isinstance(looked_at, BatchError):
             return looked_at
         view = looked_at
     return stamp(view, rules, now_ms)

@@ -23,7 +23,7 @@ open transactions mean to readers (open_transactions.py).
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from moldau.broker.log.appending.append_result import Refusal
+from moldau.broker.log.appending.batch_error import BatchError
 from moldau.broker.log.appending.verification import Verification, Verifications
 from moldau.broker.log.state.open_transactions import CompletedTransaction, OpenTransactions
 from moldau.common.protocol.errors import ErrorCode
@@ -90,7 +90,7 @@ class Producers:
         last_offset_delta: int,
         transactional: bool,
         guard: Verification | None = None,
-    ) -> Refusal | ProducerBatch | None:
+    ) -> BatchError | ProducerBatch | None:
         """Whether a client's batch may be appended: None if so; the earlier batch if it is a duplicate; or
         the refusal.
 
@@ -109,7 +109,7 @@ class Producers:
             return refusal
         refusal = self._judge_sequence(state, producer_id, producer_epoch, base_sequence)
         if refusal is None and state.transaction_first_offset != NO_TRANSACTION and not transactional:
-            return Refusal(
+            return BatchError(
                 ErrorCode.INVALID_TXN_STATE,
                 f"producer {producer_id} has an open transaction here, and the batch is not part of one",
             )
@@ -131,23 +131,23 @@ class Producers:
         producer_epoch: int,
         base_sequence: int,
         guard: Verification | None,
-    ) -> Refusal | None:
+    ) -> BatchError | None:
         """Whether the batch may begin a transaction."""
         if guard is None or not self.verifications.is_current(guard, producer_id):
-            return Refusal(
+            return BatchError(
                 ErrorCode.INVALID_TXN_STATE,
                 f"producer {producer_id} has no open transaction here, and the batch may not begin one",
             )
         if guard.producer_epoch != producer_epoch:
             return None
         if guard.bumps_epoch and base_sequence and (state is None or not state.batches):
-            return Refusal(
+            return BatchError(
                 ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
                 f"producer {producer_id} begins its transaction with sequence {base_sequence} instead of 0",
             )
         # Of a known producer the next number is known, too.
         if state is None and 0 <= guard.lowest_sequence < base_sequence:
-            return Refusal(
+            return BatchError(
                 ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
                 f"producer {producer_id} sent sequence {base_sequence}, and {guard.lowest_sequence} before "
                 "it is still to come",
@@ -156,36 +156,36 @@ class Producers:
 
     def _judge_sequence(
         self, state: ProducerState, producer_id: int, producer_epoch: int, base_sequence: int
-    ) -> Refusal | None:
+    ) -> BatchError | None:
         """Whether the batch carries the number that is expected next."""
         if state.producer_epoch == NO_PRODUCER_EPOCH:
             return None
         if producer_epoch != state.producer_epoch:
             if base_sequence:
-                return Refusal(
+                return BatchError(
                     ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
                     f"producer {producer_id} begins its epoch {producer_epoch} with sequence "
                     f"{base_sequence} instead of 0",
                 )
         elif base_sequence != (state.last_sequence + 1) & 0x7FFFFFFF:
-            return Refusal(
+            return BatchError(
                 ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
                 f"producer {producer_id} sent sequence {base_sequence} after {state.last_sequence}",
             )
         return None
 
-    def judge_epoch(self, state: ProducerState, producer_id: int, producer_epoch: int) -> Refusal | None:
+    def judge_epoch(self, state: ProducerState, producer_id: int, producer_epoch: int) -> BatchError | None:
         """Refuse a producer epoch that a later one has fenced."""
         if producer_epoch >= state.producer_epoch:
             return None
-        return Refusal(
+        return BatchError(
             ErrorCode.INVALID_PRODUCER_EPOCH,
             f"producer {producer_id} is at epoch {state.producer_epoch}, the batch carries {producer_epoch}",
         )
 
     def judge_marker(
         self, producer_id: int, producer_epoch: int, coordinator_epoch: int, transaction_version: int = 0
-    ) -> Refusal | None:
+    ) -> BatchError | None:
         """Whether a transaction's end may be written: neither its producer nor its coordinator is
         outdated.
 
@@ -200,13 +200,13 @@ class Producers:
         if refusal is not None:
             return refusal
         if transaction_version >= 2 and self.is_open(producer_id, producer_epoch):
-            return Refusal(
+            return BatchError(
                 ErrorCode.INVALID_PRODUCER_EPOCH,
                 f"producer {producer_id} has a transaction open in epoch {producer_epoch}, "
                 "which a marker of the same epoch cannot end",
             )
         if state.coordinator_epoch > coordinator_epoch:
-            return Refusal(
+            return BatchError(
                 ErrorCode.TRANSACTION_COORDINATOR_FENCED,
                 f"the marker has coordinator epoch {coordinator_epoch}, known is {state.coordinator_epoch}",
             )
