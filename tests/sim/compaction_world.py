@@ -92,10 +92,10 @@ class CompactionWorld:
             source=random.Random(1),
             paths=("/data",),
         )
-        self.manager.load("cluster", 1, lambda topic: self.settings)
+        self.manager.startup.load("cluster", 1, lambda topic: self.settings)
         self.log = self.manager.create("accounts", 0, TOPIC_ID, self.settings)
         end = self.log.written_end_offset
-        self.kept = end - self.manager.recovery.offsets_lost
+        self.kept = end - self.manager.startup.progress.offsets_lost
         if self.interrupted and not self.log.segments[-1].size_bytes:
             # The recovery before this one may have left the lost offsets out already.
             self.kept = self._end_of_batches()

@@ -70,10 +70,10 @@ def manager_of(*folders: Path) -> LogManager:
 def start(folder: Path, victim_id: bytes = VICTIM_ID) -> tuple[LogManager, Log, Log]:
     """Open the directory as a broker does; the victim's and the witness's log."""
     manager = manager_of(folder)
-    manager.load("cluster", 1, lambda topic: SETTINGS)
+    manager.startup.load("cluster", 1, lambda topic: SETTINGS)
     victim = manager.create("victim", 0, victim_id, SETTINGS)
     witness = manager.create("witness", 0, WITNESS_ID, SETTINGS)
-    manager.start_is_over()
+    manager.startup.is_over()
     return manager, victim, witness
 
 

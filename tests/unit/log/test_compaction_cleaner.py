@@ -88,7 +88,7 @@ class Storage:
             source=random.Random(1),
             paths=("/data",),
         )
-        self.manager.load("cluster", 1, lambda _: topic)
+        self.manager.startup.load("cluster", 1, lambda _: topic)
         self.cleaner = Cleaner(self.manager, lambda log: log.written_end_offset, self.make_worker)
         self.cleaner.start()
 
@@ -174,7 +174,7 @@ def test_as_many_at_once_as_there_are_threads_and_the_dirtiest_first() -> None:
     logs = [storage.log(name) for name in ("a", "b", "c")]
     storage.look()
     assert len(storage.workers) == 2
-    assert len(storage.manager.being_cleaned) == 2
+    assert len(storage.manager.open_logs.being_cleaned) == 2
     for _ in range(2):
         for worker in storage.workers:
             if worker.busy:

@@ -36,9 +36,9 @@ class Disk:
             paths=["/data"],
             descriptor_limit=20,
         )
-        manager.load("cluster", 1, lambda topic: SETTINGS, lambda topic, partition: sole_copy)
+        manager.startup.load("cluster", 1, lambda topic: SETTINGS, lambda topic, partition: sole_copy)
         log = manager.create("t", 0, TOPIC_ID, SETTINGS, sole_copy=sole_copy)
-        manager.start_is_over()
+        manager.startup.is_over()
         return manager, log
 
     def stopped_with_ten(self) -> None:
@@ -88,7 +88,7 @@ def test_a_clean_stop_without_losses_is_clean() -> None:
     disk.stopped_with_ten()
     manager, log = disk.start(sole_copy=False)
     assert log.log_end_offset == 10
-    assert not manager.missing.short
+    assert not manager.startup.missing.short
 
 
 @pytest.mark.parametrize("lose", LOSSES)
@@ -99,7 +99,7 @@ def test_a_copy_that_lost_records_ends_there_and_is_not_clean(lose: Callable[[Di
     manager, log = disk.start(sole_copy=False)
     assert log.log_end_offset < 10
     assert log.log_start_offset == 0
-    assert manager.missing.short == {("t", 0)}
+    assert manager.startup.missing.short == {("t", 0)}
 
 
 @pytest.mark.parametrize("lose", LOSSES)

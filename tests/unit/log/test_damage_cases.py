@@ -198,7 +198,7 @@ def test_a_partition_in_two_directories_is_offline_and_the_others_are_not(tmp_pa
     other.mkdir()
     shutil.copytree(case.partition, other / "victim-0")
     manager = manager_of(case.folder, other)
-    manager.load("cluster", 1, lambda topic: SETTINGS)
+    manager.startup.load("cluster", 1, lambda topic: SETTINGS)
     victim = manager.create("victim", 0, VICTIM_ID, SETTINGS)
     assert victim.offline
     assert str(other) in victim.offline_cause
@@ -222,7 +222,7 @@ def test_a_partition_that_may_lie_on_an_offline_disk_is_not_made_anew() -> None:
             source=random.Random(1),
             paths=["/one", "/two"],
         )
-        made.load("cluster", 1, lambda topic: SETTINGS)
+        made.startup.load("cluster", 1, lambda topic: SETTINGS)
         return made
 
     first = manager()
@@ -233,7 +233,7 @@ def test_a_partition_that_may_lie_on_an_offline_disk_is_not_made_anew() -> None:
             memoryview(build_simple_batch([(b"k", b"v")], NOW_MS)), leader_epoch=0, now_ms=NOW_MS
         )
         log.writer.flush_staged()
-        homes[first.directory_of(log).path] = partition
+        homes[first.open_logs.directory_of(log).path] = partition
     first.close()
 
     def fault(operation: str, path: str) -> None:

@@ -80,11 +80,11 @@ class Storage:
             paths=("/a", "/b", "/c"),
             descriptor_limit=20,
         )
-        self.manager.load("cluster", 1, lambda topic: SETTINGS)
+        self.manager.startup.load("cluster", 1, lambda topic: SETTINGS)
         self.manager.moves.on_moved = lambda current, future: self.moved.append((current, future))
         if self.manager.get("t", 0) is not None:
             self.manager.create("t", 0, TOPIC_ID, SETTINGS)
-        self.manager.start_is_over()
+        self.manager.startup.is_over()
 
     @property
     def log(self) -> Log:
@@ -94,7 +94,7 @@ class Storage:
 
     @property
     def home(self) -> str:
-        return self.manager.directory_of(self.log).path
+        return self.manager.open_logs.directory_of(self.log).path
 
     def append(self, count: int = 1, leader_epoch: int = 0) -> int:
         code = 0
@@ -384,7 +384,7 @@ def test_a_topic_whose_name_leaves_no_room_is_refused():
     storage = Storage()
     log = storage.manager.create("n" * 240, 0, TOPIC_ID, SETTINGS)
     directory = storage.manager.directories.at(
-        "/a" if storage.manager.directory_of(log).path != "/a" else "/b"
+        "/a" if storage.manager.open_logs.directory_of(log).path != "/a" else "/b"
     )
     with pytest.raises(directory_moves.NameTooLong):
         storage.manager.moves.ask(log, directory)
@@ -395,7 +395,7 @@ def test_what_is_preferred_before_it_is_made():
     directory = storage.manager.directories.at("/c")
     storage.manager.prefer("u", 3, directory)
     log = storage.manager.create("u", 3, TOPIC_ID, SETTINGS)
-    assert storage.manager.directory_of(log) is directory
+    assert storage.manager.open_logs.directory_of(log) is directory
 
 
 def test_a_power_cut_that_leaves_both_names():

@@ -25,9 +25,9 @@ def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
 
 def open_one(folder: Path, settings: TopicSettings, topic_id: bytes = VICTIM_ID) -> tuple[LogManager, Log]:
     manager = manager_of(folder)
-    manager.load("cluster", 1, lambda topic: settings)
+    manager.startup.load("cluster", 1, lambda topic: settings)
     log = manager.create("t", 0, topic_id, settings)
-    manager.start_is_over()
+    manager.startup.is_over()
     return manager, log
 
 
@@ -129,11 +129,11 @@ def test_a_partition_whose_folder_was_never_made(tmp_path: Path, caplog: pytest.
     manager, _ = open_one(tmp_path, SETTINGS)
     manager.close()
     manager = manager_of(tmp_path)
-    manager.load("cluster", 1, lambda topic: SETTINGS)
+    manager.startup.load("cluster", 1, lambda topic: SETTINGS)
     manager.create("t", 0, VICTIM_ID, SETTINGS)
     manager.create("t", 1, VICTIM_ID, SETTINGS)
     manager.create("other", 0, WITNESS_ID, SETTINGS)
-    manager.start_is_over()
+    manager.startup.is_over()
     assert not warnings(caplog)
     manager.close()
 

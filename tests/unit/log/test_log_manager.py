@@ -47,7 +47,7 @@ class Disk:
             paths=self.paths,
             descriptor_limit=20,
         )
-        manager.load("cluster", 1, topic_settings)
+        manager.startup.load("cluster", 1, topic_settings)
         return manager
 
     def fail(self, number: int, prefix: str, *operations: str) -> None:
@@ -78,8 +78,12 @@ def test_logs_survive_a_clean_restart_without_being_read() -> None:
             assert append(log, disk.clock) == 0
     manager.close()
     again = disk.start()
-    assert (again.recovery.total, again.recovery.done, again.recovery.finished) == (50, 50, True)
-    assert again.recovery.unclean_directories == 0
+    assert (again.startup.progress.total, again.startup.progress.done, again.startup.progress.finished) == (
+        50,
+        50,
+        True,
+    )
+    assert again.startup.progress.unclean_directories == 0
     for partition in range(50):
         log = again.get("flights", partition)
         assert log is not None
@@ -95,7 +99,7 @@ def test_a_kill_loses_nothing_that_was_written_and_is_noticed() -> None:
         append(log, disk.clock)
     disk.files.process_kill()
     again = disk.start()
-    assert again.recovery.unclean_directories == 1
+    assert again.startup.progress.unclean_directories == 1
     recovered = again.get("flights", 0)
     assert recovered is not None
     assert recovered.log_end_offset == 5
@@ -205,7 +209,7 @@ def test_a_broken_disk_takes_its_directory_offline_and_no_other() -> None:
     manager = disk.start()
     logs = [manager.create("flights", partition, TOPIC_ID, SETTINGS) for partition in range(4)]
     gone: list[list[Log]] = []
-    manager.on_offline = lambda directory, lost: gone.append(lost)
+    manager.open_logs.on_offline.append(lambda directory, lost: gone.append(lost))
     disk.fail(errno.EIO, "/one", "write")
     errors = []
     for log in logs:
@@ -216,7 +220,7 @@ def test_a_broken_disk_takes_its_directory_offline_and_no_other() -> None:
     assert sorted(errors) == [-1, 0, 0, ErrorCode.KAFKA_STORAGE_ERROR]
     assert manager.offline_dirs == ["/one"]
     assert [len(lost) for lost in gone] == [2]
-    assert manager.directory_of(manager.create("new", 0, TOPIC_ID, SETTINGS)).path == "/two"
+    assert manager.open_logs.directory_of(manager.create("new", 0, TOPIC_ID, SETTINGS)).path == "/two"
     disk.heal()
     manager.close()
     again = disk.start()
@@ -357,7 +361,7 @@ def test_a_directory_of_another_broker_or_cluster_is_left_alone() -> None:
             BrokerSettings(), clock=disk.clock, timers=disk.timers, files=disk.files, paths=["/data"]
         )
         with pytest.raises(DirectoryUnusable, match="belongs to"):
-            manager.load(cluster_id, node_id, lambda topic: SETTINGS)
+            manager.startup.load(cluster_id, node_id, lambda topic: SETTINGS)
 
 
 def test_a_directory_in_use_is_left_alone(tmp_path: Path) -> None:
@@ -368,7 +372,7 @@ def test_a_directory_in_use_is_left_alone(tmp_path: Path) -> None:
         manager = LogManager(
             BrokerSettings(), clock=clock, timers=timers, files=OsFiles(), paths=[str(tmp_path)]
         )
-        manager.load("cluster", 1, lambda topic: SETTINGS)
+        manager.startup.load("cluster", 1, lambda topic: SETTINGS)
         return manager
 
     first = start()
@@ -426,7 +430,7 @@ def test_many_deleted_folders_are_removed_some_at_a_time_and_none_before_its_tim
     timers = ManualTimers(clock)
     jobs = Jobs()
     logs = LogManager(BrokerSettings(log_dirs=(str(tmp_path),)), clock=clock, timers=timers, background=jobs)
-    logs.load("cluster", 1, lambda topic: TopicSettings())
+    logs.startup.load("cluster", 1, lambda topic: TopicSettings())
     settings = TopicSettings(file_delete_delay_ms=1000)
     for index in range(200):
         logs.create("many", index, bytes(16), settings)

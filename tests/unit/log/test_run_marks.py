@@ -20,7 +20,7 @@ def manager(disk: SimulatedFiles, boot_id: str | None, *, forced: bool = False) 
     clock = ManualClock()
     made = LogManager(BrokerSettings(), clock=clock, timers=ManualTimers(clock), files=disk, paths=[ONE, TWO])
     made.directories.run_marks = RunMarks(disk, boot_id, forced)
-    made.load("cluster", 1, lambda topic: TopicSettings(), lambda topic, partition: False)
+    made.startup.load("cluster", 1, lambda topic: TopicSettings(), lambda topic, partition: False)
     return made
 
 
@@ -181,6 +181,6 @@ def test_a_lone_broker_writes_no_marks() -> None:
     disk = SimulatedFiles()
     clock = ManualClock()
     lone = LogManager(BrokerSettings(), clock=clock, timers=ManualTimers(clock), files=disk, paths=[ONE])
-    lone.load("cluster", 1, lambda topic: pytest.fail("there is no topic"))
+    lone.startup.load("cluster", 1, lambda topic: pytest.fail("there is no topic"))
     lone.directories.mark_running([5])
     assert not disk.exists(f"{ONE}/{NAME}")

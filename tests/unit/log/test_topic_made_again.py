@@ -22,9 +22,9 @@ def start(folder: Path, topic_id: bytes) -> tuple[LogManager, Log, ManualTimers]
     clock = ManualClock(NOW_MS)
     timers = ManualTimers(clock)
     manager = LogManager(BrokerSettings(), clock=clock, timers=timers, paths=[str(folder)])
-    manager.load("cluster", 1, lambda topic: SETTINGS)
+    manager.startup.load("cluster", 1, lambda topic: SETTINGS)
     log = manager.create("t", 0, topic_id, SETTINGS)
-    manager.start_is_over()
+    manager.startup.is_over()
     return manager, log, timers
 
 

@@ -56,13 +56,15 @@ class Machine:
             paths=self.paths,
         )
         image = self.image
-        manager.load("cluster", 1, lambda topic: SETTINGS, lambda t, index: image.is_sole_copy(t, index, 1))
+        manager.startup.load(
+            "cluster", 1, lambda topic: SETTINGS, lambda t, index: image.is_sole_copy(t, index, 1)
+        )
         return manager
 
     def live(self) -> Log:
         """A first life: the partition with three records, and a stop in order."""
         manager = self.start()
-        manager.start_is_over()
+        manager.startup.is_over()
         log = manager.create("a", 0, TOPIC_ID, SETTINGS)
         for _ in range(3):
             batch = build_simple_batch([(b"key", b"value" * 10)], self.clock.now_ms())
@@ -166,12 +168,12 @@ def test_a_withheld_log_is_not_made_and_stays_offline_until_its_folder_is_back()
         losses, manager = machine.find()
         assert told(losses) == "withheld"
         machine.offline = (0,)
-        manager.missing.withhold(losses.withheld)
+        manager.startup.missing.withhold(losses.withheld)
         stand_in = manager.create("a", 0, TOPIC_ID, SETTINGS, sole_copy=False)
         assert stand_in.offline
         assert "folder is missing" in str(stand_in.offline_cause)
         assert not machine.files.exists(log.directory)
-        manager.start_is_over()
+        manager.startup.is_over()
         manager.close(broker_epoch=6)
     machine.files.rename("/elsewhere", log.directory)
     losses, manager = machine.find()

@@ -62,7 +62,7 @@ class Broker:
         self.clock = ManualClock()
         self.timers = ManualTimers(self.clock)
         self.logs = LogManager(settings, clock=self.clock, timers=self.timers, source=random.Random(1))
-        self.logs.load("cluster", node_id, lambda topic: TopicSettings())
+        self.logs.startup.load("cluster", node_id, lambda topic: TopicSettings())
         self.workers = ThreadPoolExecutor(1)
         self.group_commit = GroupCommit(asyncio.get_running_loop(), self.workers, lambda _, error: None)
         self.fetches: list[FetchFrom] = []

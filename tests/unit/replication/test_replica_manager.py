@@ -41,7 +41,7 @@ class World:
         settings = BrokerSettings(log_dirs=(str(folder),))
         clock = ManualClock()
         self.logs = LogManager(settings, clock=clock, timers=ManualTimers(clock), source=random.Random(1))
-        self.logs.load("cluster", 1, lambda topic: TopicSettings())
+        self.logs.startup.load("cluster", 1, lambda topic: TopicSettings())
         self.group_commit = GroupCommit(
             asyncio.get_running_loop(), ThreadPoolExecutor(1), lambda partition, error: None
         )

@@ -40,7 +40,7 @@ class Broker:
             source=random.Random(1),
             paths=["/data"],
         )
-        self.logs.load("cluster", 1, lambda topic: SETTINGS)
+        self.logs.startup.load("cluster", 1, lambda topic: SETTINGS)
         group_commit = GroupCommit(
             asyncio.get_running_loop(), ThreadPoolExecutor(1), lambda partition, error: None
         )

@@ -39,7 +39,7 @@ class World:
         self.folder = folder
         self.timers = ManualTimers(clock)
         self.logs = LogManager(settings, clock=clock, timers=self.timers, source=random.Random(1))
-        self.logs.load("cluster", 1, lambda topic: TopicSettings())
+        self.logs.startup.load("cluster", 1, lambda topic: TopicSettings())
         group_commit = GroupCommit(
             asyncio.get_running_loop(), ThreadPoolExecutor(1), lambda partition, error: None
         )

@@ -152,7 +152,7 @@ def directories(manager: LogManagerSource) -> Iterator[str]:
         "moldau_log_dir_full",
         [(labels(directory=each.path), int(each.path in full)) for each in manager.directories],
     )
-    progress = manager.recovery
+    progress = manager.startup.progress
     yield samples(
         "moldau_recovery_logs",
         [(labels(state="done"), progress.done), (labels(state="total"), progress.total)],

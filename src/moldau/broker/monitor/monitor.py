@@ -96,7 +96,7 @@ def _standard_facts(sources: Sources) -> dict[str, object]:
         "connections": sum(len(each.connections) for each in sources.listeners),
     }
     if sources.log_manager is not None:
-        progress = sources.log_manager.recovery
+        progress = sources.log_manager.startup.progress
         facts["recovery"] = {"done": progress.done, "total": progress.total, "current": progress.current}
         if sources.log_manager.compaction is not None:
             facts["compaction"] = sources.log_manager.compaction.document()

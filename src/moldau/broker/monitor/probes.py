@@ -86,7 +86,7 @@ def recovery(part: Callable[[], LogManagerSource | None]) -> Probe:
         manager = part()
         if manager is None:
             return
-        progress = manager.recovery
+        progress = manager.startup.progress
         if progress.done < progress.total:
             now = f", now {progress.current}" if progress.current else ""
             yield condition("recovery", f"{progress.done} of {progress.total} logs are checked{now}")

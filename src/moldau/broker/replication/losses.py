@@ -49,9 +49,9 @@ def find_losses(image: Image, node_id: int, logs: LogManager) -> Generator[None,
             if key in logs.unopened and logs.unopened[key].topic_id in (None, topic.topic_id):
                 (lost if logs.unopened[key].passing else offline).add(key)
             elif found is not None and found.topic_id in (None, topic.topic_id):
-                if key in logs.missing.short:
+                if key in logs.startup.missing.short:
                     lost.add(key)
-            elif logs.missing.unread_directories:
+            elif logs.startup.missing.unread_directories:
                 offline.add(key)  # it may be there
             elif node_id not in (*state.isr, *state.elr, *state.doubtful):
                 continue  # a new replica
@@ -59,7 +59,7 @@ def find_losses(image: Image, node_id: int, logs: LogManager) -> Generator[None,
                 lost.add(key)
             elif (
                 disk_is_gone
-                or logs.missing.had_folder(key)
+                or logs.startup.missing.had_folder(key)
                 or (broker is not None and broker.has_offline(topic.topic_id, index))
             ):
                 offline.add(key)

@@ -256,7 +256,7 @@ class ReplicaManager:
         if not self.takes_part:
             state = state._replace(leader=NO_LEADER)
         if partition is not None and not partition.online and self._may_be_made_again(partition, state):
-            self._log_manager.missing.withhold_no_more((topic.name, index))
+            self._log_manager.startup.missing.withhold_no_more((topic.name, index))
             partition.close(ErrorCode.KAFKA_STORAGE_ERROR)
             del partitions[index]
             partition = None
@@ -295,7 +295,7 @@ class ReplicaManager:
         return (
             state.leader not in (NO_LEADER, self._node_id)
             and self._node_id in state.replicas
-            and self._log_manager.missing.is_withheld((partition.topic, partition.index))
+            and self._log_manager.startup.missing.is_withheld((partition.topic, partition.index))
         )
 
     def _open(self, topic: TopicState, index: int, settings: TopicSettings) -> Log | None:
@@ -350,7 +350,7 @@ class ReplicaManager:
         while the broker was down. They are not deleted, in case the metadata is what is wrong. This ends the
         start: partitions opened later are new.
         """
-        self._log_manager.start_is_over()
+        self._log_manager.startup.is_over()
         self._log_manager.set_unopened_aside(self._is_held_here)
         for each in self._log_manager:
             if not self._is_held_here(each.topic, each.partition):
@@ -407,7 +407,7 @@ class ReplicaManager:
 
     def storage_failed(self, partition: Partition, error: OSError) -> None:
         """A read failed; the log manager decides whether the whole directory is lost."""
-        self._log_manager.storage_failed(partition.log, error)
+        self._log_manager.open_logs.storage_failed(partition.log, error)
 
     def close_offline(self) -> None:
         """Close every partition whose log has gone offline with its directory."""

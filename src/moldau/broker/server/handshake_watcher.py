@@ -1,35 +1,42 @@
 """The end of a TLS handshake on a listener: its certificate names the client, or the log says what failed."""
 
-from typing import TYPE_CHECKING, cast
+from collections.abc import Callable
+from typing import cast
 
 from moldau.broker.server.connection import Connection
+from moldau.broker.server.listener_tls import ListenerTls
 from moldau.common.core.clock import Clock
 from moldau.common.credentials.principals import MappingError
 from moldau.common.credentials.tls.failures import failure_of
 from moldau.common.credentials.tls.stream import TlsStream
 
-if TYPE_CHECKING:
-    from moldau.broker.server.listener import Listener
-
 
 class HandshakeWatcher:
-    """Is told of the handshakes of one listener."""
+    """Is called at the end of each handshake of one listener."""
 
-    def __init__(self, listener: "Listener", clock: Clock) -> None:
-        self._listener = listener
+    def __init__(
+        self,
+        certificates: ListenerTls | None,
+        clock: Clock,
+        handshake_failed: Callable[[Connection, str, str], None],
+        not_tls: Callable[[Connection, bytes], bytes],
+    ) -> None:
+        """`certificates` knows whom one names; None: the login will say who the client is (SASL_SSL)."""
+        self._certificates = certificates
         self._clock = clock
+        self._handshake_failed = handshake_failed
+        self._not_tls = not_tls
 
     def secured(self, stream: TlsStream) -> None:
-        """On an SSL listener the certificate names the client; on SASL_SSL the login does."""
-        connection, tls = cast(Connection, stream.get_protocol()), self._listener.tls
-        assert tls is not None
-        assert stream.ssl_object is not None
-        if self._listener.security_protocol != "SSL":
+        """The client is connected."""
+        if self._certificates is None:
             return
+        connection = cast(Connection, stream.get_protocol())
+        assert stream.ssl_object is not None
         try:
-            principal = tls.principal_of(stream.ssl_object)
+            principal = self._certificates.principal_of(stream.ssl_object)
         except MappingError as error:
-            self._listener.handshake_failed(connection, "principal", str(error))
+            self._handshake_failed(connection, "principal", str(error))
             connection.abort()
             return
         if principal is not None:
@@ -38,12 +45,8 @@ class HandshakeWatcher:
     def failed(self, stream: TlsStream, error: Exception) -> None:
         """The handshake failed, took too long, or was given up by the client."""
         failure = failure_of(error)
-        self._listener.handshake_failed(
-            cast(Connection, stream.get_protocol()), failure.kind, failure.sentence
-        )
+        self._handshake_failed(cast(Connection, stream.get_protocol()), failure.kind, failure.sentence)
 
     def foreign(self, stream: TlsStream, first_bytes: bytes) -> bytes:
         """The client speaks no TLS: an answer in its protocol, if there is one."""
-        connection = cast(Connection, stream.get_protocol())
-        self._listener.handshake_failures += 1
-        return self._listener.recognised(connection, first_bytes)
+        return self._not_tls(cast(Connection, stream.get_protocol()), first_bytes)

@@ -116,7 +116,9 @@ class Listener:
             from moldau.common.credentials.tls.stream import TlsStream
 
             assert self._handshakes is not None
-            tls, handshakes, watcher = self.tls, self._handshakes, HandshakeWatcher(self, self._clock)
+            tls, handshakes = self.tls, self._handshakes
+            named = tls if self.security_protocol == "SSL" else None
+            watcher = HandshakeWatcher(named, self._clock, self.handshake_failed, self._not_tls)
             await self._address.serve(
                 lambda: TlsStream(
                     Connection(self, dispatcher),
@@ -237,6 +239,11 @@ class Listener:
         self.handshake_failures += 1
         host = connection.session.client_host
         self._say.warning((host, "tls", kind), "a TLS client from %s on %s: %s", host, self.name, sentence)
+
+    def _not_tls(self, connection: Connection, first_bytes: bytes) -> bytes:
+        """A client that speaks no TLS where it is asked for: an answer in its protocol, if it allows any."""
+        self.handshake_failures += 1
+        return self.recognised(connection, first_bytes)
 
     def login_failed(self, connection: Connection, reason: str) -> None:
         """Log once for each host and reason that a login failed."""

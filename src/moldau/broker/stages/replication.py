@@ -40,7 +40,7 @@ def build_replication(ground: Ground, cluster: Cluster) -> Replication:
     peers = cluster.connections.late("requests")
     stops.add("requests to other brokers", peers.close)
     group_commit = GroupCommit(
-        host.loop, host.workers, lambda partition, error: logs.storage_failed(partition.log, error)
+        host.loop, host.workers, lambda partition, error: logs.open_logs.storage_failed(partition.log, error)
     )
     fetcher = LateFetcher(lambda: make_fetcher(ground, cluster, replicas))
     stops.add("fetches from leaders", fetcher.close)
@@ -63,7 +63,7 @@ def build_replication(ground: Ground, cluster: Cluster) -> Replication:
         replicas.close_offline()
         this_broker.replicas_offline([(each.topic, each.partition) for each in failed])
 
-    logs.on_offline = directory_failed
+    logs.open_logs.on_offline.append(directory_failed)
     replicas.on_made_again = this_broker.replica_made_again
     replicas.takes_part = False  # before it is registered
     replicas.apply(EMPTY_IMAGE, ground.metadata.image, ())

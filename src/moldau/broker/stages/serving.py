@@ -72,10 +72,17 @@ def build_serving(
         response_room=ground.response_room,
         slow_lane=ground.lane,
         side_worker=side_worker,
+        verifications=Verifications(
+            lambda: ground.settings.now,
+            host.clock,
+            host.timers,
+            replication.replicas,
+            coordination.transaction_verifier,
+            side_worker,
+        ),
         authorizer=cluster.authorizer,
         audit=cluster.audit,
     )
-    broker.verifications = Verifications(broker)
     if addresses.listeners.have_tls:
         broker.check_stores = addresses.listeners.problem_with_stores
     logins = _make_logins(ground, addresses, cluster)

@@ -36,7 +36,7 @@ async def open_logs(ground: Ground, cluster: Cluster) -> None:
     logs.settings = ground.settings.now
     loading = host.loop.run_in_executor(
         host.workers,
-        lambda: logs.load(
+        lambda: logs.startup.load(
             image.cluster_id,
             ground.node_id,
             lambda topic: topic_settings(image, ground.static.broker, topic),
@@ -79,7 +79,7 @@ async def report_losses(ground: Ground, cluster: Cluster) -> None:
     await _wait_for_node_id(ground)
     steps = find_losses(ground.metadata.image, ground.node_id, ground.logs)
     found = await ground.lane.slices().run(steps)
-    ground.logs.missing.withhold(sorted(found.withheld))
+    ground.logs.startup.missing.withhold(sorted(found.withheld))
     this_broker = cluster.controller.this_broker
     await _until_written(ground, lambda: this_broker.replicas_lost(found.lost, found.offline))
 

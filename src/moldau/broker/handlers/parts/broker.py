@@ -63,7 +63,7 @@ class Broker:
     fetch_sessions: "FetchSessions"
     producer_ids: "ProducerIds"
     side_worker: "SideWorker"
-    verifications: "Verifications" = field(init=False)  # given by node.py, as it needs the broker itself
+    verifications: "Verifications"  # batches that wait for their transaction's coordinator
     request_counts: RequestCounts = field(default_factory=RequestCounts)
     request_times: RequestTimes = field(default_factory=RequestTimes)
     allowance: Allowance = field(default_factory=Allowance)

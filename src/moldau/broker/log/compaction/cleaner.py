@@ -85,7 +85,7 @@ class Cleaner:
 
     def start(self) -> None:
         """Look for the first time now."""
-        self._manager.on_removed = self._removed
+        self._manager.open_logs.on_removed = self._removed
         self._manager.compaction = self.report
         self._schedule(0)
 
@@ -157,7 +157,7 @@ class Cleaner:
                 looked.first_dirty_offset,
             )
             manager.checkpoints.cleaned_offsets[key] = looked.first_dirty_offset
-            manager.checkpoints.save_cleaned_offsets(manager.directory_of(log))
+            manager.checkpoints.save_cleaned_offsets(manager.open_logs.directory_of(log))
         return looked
 
     def _facts(self, log: Log, segments: tuple[Segment, ...], lag_matters: bool) -> LogFacts:
@@ -347,7 +347,7 @@ class Cleaner:
                 raise CleanError(f"no progress from offset {one.job.first_dirty_offset}")
             swap_in(manager.files, log, one.segments, result.groups, retired)
         except OSError as error:
-            manager.storage_failed(log, error)
+            manager.open_logs.storage_failed(log, error)
             if not log.offline:
                 self._discard(log)
                 self._failed(log, error)
@@ -365,7 +365,7 @@ class Cleaner:
         def synced(error: OSError | None) -> None:
             if error is None and self._still_wanted(one):
                 manager.checkpoints.cleaned_offsets[log.topic, log.partition] = result.cleaned_until_offset
-                manager.checkpoints.save_cleaned_offsets(manager.directory_of(log))
+                manager.checkpoints.save_cleaned_offsets(manager.open_logs.directory_of(log))
             self._finished(log)
 
         manager.syncing.sync(log, synced)

@@ -23,6 +23,7 @@ from moldau.broker.log.files.directory import (
     LogDirectory,
 )
 from moldau.broker.log.log import Log
+from moldau.broker.log.open_logs import OpenLogs
 from moldau.broker.log.state.transaction_index import DamagedIndex
 from moldau.broker.log.upkeep.background import Background
 from moldau.common.core.files import Files
@@ -36,21 +37,12 @@ class DirectoryCheckpoints:
         files: Files,
         background: Background,
         directories: Sequence[LogDirectory],
-        logs: Mapping[tuple[str, int], Log],
-        homes: Mapping[tuple[str, int], LogDirectory],
-        being_cleaned: Collection[Log],
-        report: Callable[[LogDirectory, OSError], None],
+        logs: OpenLogs,
     ) -> None:
-        """`logs`, `homes` (in which directory each log is) and `being_cleaned` are the manager's, and change
-        with it; `report` is called when a directory cannot be written.
-        """
         self._files = files
         self._background = background
         self._directories = directories
         self._logs = logs
-        self._homes = homes
-        self._being_cleaned = being_cleaned
-        self._report = report
         self.high_watermarks: Mapping[tuple[str, int], int] = {}
         """As they were written down last, perhaps before the start."""
         self.cleaned_offsets: dict[tuple[str, int], int] = {}
@@ -67,8 +59,8 @@ class DirectoryCheckpoints:
         """The recovery points, and the log start offsets that are not simply a segment's beginning."""
         points: dict[tuple[str, int], int] = {}
         starts: dict[tuple[str, int], int] = {}
-        for key, log in self._logs.items():
-            if self._homes[key] is directory:
+        for key, log in self._logs.by_key.items():
+            if self._logs.homes[key] is directory:
                 points[key] = log.recovery_point
                 if log.log_start_offset > log.segments[0].base_offset:
                     starts[key] = log.log_start_offset
@@ -87,9 +79,9 @@ class DirectoryCheckpoints:
         grow. None when there is nothing to be written.
         """
         sums: dict[tuple[str, int], int] = {}
-        for key, log in self._logs.items():
+        for key, log in self._logs.by_key.items():
             # What compaction is about to replace is not known until it has.
-            if self._homes[key] is directory and (whole or log not in self._being_cleaned):
+            if self._logs.homes[key] is directory and (whole or log not in self._logs.being_cleaned):
                 for segment in log.segments if whole else log.segments[:-1]:
                     index = segment.transaction_index
                     if len(index):
@@ -108,19 +100,21 @@ class DirectoryCheckpoints:
                 continue
             own = high_watermarks
             if len(self._directories) > 1:
-                own = {key: value for key, value in own.items() if self._homes.get(key) is directory}
+                own = {key: value for key, value in own.items() if self._logs.homes.get(key) is directory}
             self.write_in_background(directory, HIGH_WATERMARK_NAME, own)
 
     def save_cleaned_offsets(self, directory: LogDirectory) -> None:
         """Write how far compaction has come, in the background."""
         own = {
-            key: offset for key, offset in self.cleaned_offsets.items() if self._homes.get(key) is directory
+            key: offset
+            for key, offset in self.cleaned_offsets.items()
+            if self._logs.homes.get(key) is directory
         }
         self.write_in_background(directory, CLEANER_OFFSETS_NAME, own)
 
     def note_log_start(self, log: Log) -> LogDirectory | None:
         """This log begins elsewhere now: the directory whose checkpoint must say so; None: its files do."""
-        directory = self._homes.get((log.topic, log.partition))
+        directory = self._logs.homes.get((log.topic, log.partition))
         if directory is None or log.log_start_offset <= log.segments[0].base_offset:
             return None
         if directory not in self._starts:
@@ -141,7 +135,7 @@ class DirectoryCheckpoints:
                 done()
 
         for directory in directories:
-            homes = self._homes
+            homes = self._logs.homes
             starts = {
                 key: offset for key, offset in self._starts[directory].items() if homes.get(key) is directory
             }
@@ -158,7 +152,7 @@ class DirectoryCheckpoints:
         """Compaction is about to leave gaps in this log, and to merge its indexes of aborted transactions:
         write first what recovery would otherwise take for losses; then `done(whether that worked)`.
         """
-        directory = self._homes[log.topic, log.partition]
+        directory = self._logs.homes[log.topic, log.partition]
 
         def saved(worked: bool) -> None:
             sums = None
@@ -193,19 +187,19 @@ class DirectoryCheckpoints:
         directory: LogDirectory,
         name: str,
         offsets: Mapping[tuple[str, int], int],
-        told: list[Callable[[bool], None]],
+        callbacks: list[Callable[[bool], None]],
     ) -> None:
         def done(error: BaseException | None) -> None:
             if isinstance(error, OSError):
-                self._report(directory, error)
+                self._logs.report(directory, error)
             waiting = self._writing[directory, name]
             if waiting is None:
                 del self._writing[directory, name]
             else:
                 self._writing[directory, name] = None
                 self._write_checkpoint(directory, name, *waiting)
-            for tell in told:
-                tell(error is None)
+            for callback in callbacks:
+                callback(error is None)
 
         self._background.run(lambda: directory.write_checkpoint(name, offsets), done)
 
@@ -221,14 +215,14 @@ class DirectoryCheckpoints:
             before = directory.read_checkpoint(name)
             if before.keys() & deleted:
                 kept = {key: offset for key, offset in before.items() if key not in deleted}
-                told = {key: offsets[key] for key in deleted if key in offsets}
-                directory.write_checkpoint(name, {**kept, **told})
+                made_again = {key: offsets[key] for key in deleted if key in offsets}
+                directory.write_checkpoint(name, {**kept, **made_again})
 
     def take_up_cleaned_offsets(self, directory: LogDirectory) -> None:
         """Read how far compaction had come before the start."""
         for key, offset in directory.read_checkpoint(CLEANER_OFFSETS_NAME).items():
-            log = self._logs.get(key)
-            if log is not None and self._homes[key] is directory:
+            log = self._logs.by_key.get(key)
+            if log is not None and self._logs.homes[key] is directory:
                 # Recovery may have cut the log: what is appended there now has not been looked at.
                 self.cleaned_offsets[key] = min(offset, log.log_end_offset)
 
@@ -237,9 +231,9 @@ class DirectoryCheckpoints:
         points, starts = self.offsets(directory)
         watermarks: dict[tuple[str, int], int] = {}
         for key, offset in self.high_watermarks.items():
-            if self._homes.get(key) is directory:
+            if self._logs.homes.get(key) is directory:
                 # It may be that of a topic which had this name before.
-                watermarks[key] = min(offset, self._logs[key].log_end_offset)
+                watermarks[key] = min(offset, self._logs.by_key[key].log_end_offset)
         due = [(RECOVERY_POINT_NAME, points), (LOG_START_NAME, starts), (HIGH_WATERMARK_NAME, watermarks)]
 
         def next_one(_: bool = True) -> None:

@@ -24,20 +24,22 @@ Not here: who asks (cluster/alter_replica_log_dirs.py), and the partition that g
 import logging
 import random
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from moldau.broker.log.files.directory import LogDirectory
+from moldau.broker.log.files.directory_checkpoints import DirectoryCheckpoints
 from moldau.broker.log.files.segment import CorruptSegment
 from moldau.broker.log.log import Log
+from moldau.broker.log.open_logs import OpenLogs
 from moldau.broker.log.reading.reader import OffsetOutOfRange
 from moldau.broker.log.recovery.loading import DELETE_SUFFIX, partition_name
 from moldau.broker.log.recovery.unopened import moved_name
+from moldau.broker.log.upkeep.background import Background
 from moldau.broker.log.upkeep.creation import create_log
+from moldau.broker.log.upkeep.removal import Removal
+from moldau.common.core.clock import Clock
 from moldau.common.core.files import Files, write_atomically
-from moldau.common.core.timers import TimerHandle
-
-if TYPE_CHECKING:
-    from moldau.broker.log.manager import LogManager
+from moldau.common.core.timers import TimerHandle, Timers
 
 FUTURE_SUFFIX = "-future"
 MOVED_NAME = "replica-moved"
@@ -113,10 +115,29 @@ class _Move:
 class DirectoryMoves:
     """The moves under way, by partition."""
 
-    def __init__(self, manager: "LogManager", files: Files, source: random.Random) -> None:
-        self._manager = manager
+    def __init__(
+        self,
+        logs: OpenLogs,
+        checkpoints: DirectoryCheckpoints,
+        removal: Removal,
+        *,
+        files: Files,
+        clock: Clock,
+        timers: Timers,
+        background: Background,
+        source: random.Random,
+        delete_delay_ms: Callable[[], int],
+    ) -> None:
+        """`delete_delay_ms`: how long a folder stays that is not needed any more."""
+        self._logs = logs
+        self._checkpoints = checkpoints
+        self._removal = removal
         self._files = files
+        self._clock = clock
+        self._timers = timers
+        self._background = background
         self._random = source
+        self._delete_delay_ms = delete_delay_ms
         self._moves: dict[Key, _Move] = {}
         self.pace: Pace = Unlimited()
         self.high_watermark: Callable[[Log], int] = lambda log: log.log_start_offset
@@ -145,13 +166,12 @@ class DirectoryMoves:
             if known.directory is directory:
                 return
             self.cancel(key)
-        if self._manager.directory_of(current) is directory:
+        if self._logs.directory_of(current) is directory:
             return
         move_id = f"{self._random.getrandbits(128):032x}"
         name = f"{current.topic}-{current.partition}.{move_id}{FUTURE_SUFFIX}"
         if len(name) > _NAME_BYTES_MAX:
             raise NameTooLong(current.topic)
-        manager = self._manager
         try:
             future = create_log(
                 self._files,
@@ -161,17 +181,17 @@ class DirectoryMoves:
                 current.topic_id or bytes(16),
                 current.settings,
                 descriptors=current.descriptors,
-                now_ms=manager.clock.now_ms(),
+                now_ms=self._clock.now_ms(),
                 source=self._random,
                 start_offset=current.log_start_offset,
             )
         except OSError as error:
-            manager.report(directory, error)
+            self._logs.report(directory, error)
             raise
         move = self._moves[key] = _Move(current, future, directory, move_id)
-        move.cleaned_offset = manager.checkpoints.cleaned_offsets.get(key)
-        future.on_error = lambda log, error: manager.report(directory, error)
-        logger.info("%s-%d moves from %s to %s", *key, manager.directory_of(current).path, directory.path)
+        move.cleaned_offset = self._checkpoints.cleaned_offsets.get(key)
+        future.on_error = lambda log, error: self._logs.report(directory, error)
+        logger.info("%s-%d moves from %s to %s", *key, self._logs.directory_of(current).path, directory.path)
         self._soon(move)
 
     def cancel(self, key: Key) -> None:
@@ -188,14 +208,14 @@ class DirectoryMoves:
             move.future.close(clean=False)
             self._files.rename(move.future.directory, target)
         except OSError as error:
-            self._manager.report(move.directory, error)
+            self._logs.report(move.directory, error)
             return
-        self._manager.remove_folder_later(target, move.directory)
+        self._removal.folder(target, self._delete_delay_ms(), move.directory)
 
-    def went_offline(self, directory: LogDirectory) -> None:
+    def went_offline(self, directory: LogDirectory, _logs: Sequence[Log] = ()) -> None:
         """This directory's disk failed: moves from and to it end; the logs that are current stay."""
         for key, move in list(self._moves.items()):
-            if directory in (move.directory, self._manager.directory_of(move.current)):
+            if directory in (move.directory, self._logs.directory_of(move.current)):
                 self.cancel(key)
 
     def stop(self) -> None:
@@ -210,7 +230,7 @@ class DirectoryMoves:
     # -- copying -----------------------------------------------------------------------------------
 
     def _soon(self, move: _Move, delay_ms: int = 0) -> None:
-        move.timer = self._manager.timers.call_later(delay_ms, lambda: self._step(move))
+        move.timer = self._timers.call_later(delay_ms, lambda: self._step(move))
 
     def _step(self, move: _Move) -> None:
         move.timer = None
@@ -219,7 +239,7 @@ class DirectoryMoves:
             return
         try:
             self._go_on(move)
-        except (OSError, CorruptSegment, _Refused) as error:
+        except (OSError, CorruptSegment, _NotCopied) as error:
             # A damaged or failing source stays what it is; the target's failures are reported by its log.
             self._fail(move, error)
 
@@ -239,7 +259,7 @@ class DirectoryMoves:
             else:
                 self._hold(move)
         elif current.log_end_offset == current.written_end_offset:
-            future.take_over(current, self._manager.clock.now_ms())
+            future.take_over(current, self._clock.now_ms())
             self._force(move, lambda: self._replace(move))
         else:
             self._soon(move)  # the write at the end of the turn comes first
@@ -259,18 +279,18 @@ class DirectoryMoves:
         except OffsetOutOfRange:
             return True  # it begins later now
         except OSError as error:
-            self._manager.storage_failed(current, error)
-            raise _Refused(f"it cannot be read: {error}") from error
+            self._logs.storage_failed(current, error)
+            raise _NotCopied(f"it cannot be read: {error}") from error
         if not data:
             return False
         result = future.append_as_follower(
             memoryview(data),
             current.latest_leader_epoch,
-            self._manager.clock.now_ms(),
+            self._clock.now_ms(),
             current.log_start_offset,
         )
         if result.error_code:
-            raise _Refused(result.error_message or f"error {result.error_code}")
+            raise _NotCopied(result.error_message or f"error {result.error_code}")
         future.transactions.settle(self.high_watermark(current))
         self.pace.record(len(data))
         move.unforced_bytes += len(data)
@@ -280,10 +300,10 @@ class DirectoryMoves:
 
     def _hold(self, move: _Move) -> None:
         """Everything is copied: append nothing more. Compaction, which replaces segments, ends first."""
-        if move.current in self._manager.being_cleaned or move.current.is_cutting:
+        if move.current in self._logs.being_cleaned or move.current.is_cutting:
             self._soon(move, _PAUSE_MS)
             return
-        self._manager.being_cleaned.add(move.current)
+        self._logs.being_cleaned.add(move.current)
         move.current.hold()
         move.held = True
         self._soon(move)
@@ -292,7 +312,7 @@ class DirectoryMoves:
         if move.held:
             move.held = False
             move.current.release()
-            self._manager.being_cleaned.discard(move.current)
+            self._logs.being_cleaned.discard(move.current)
 
     def _force(self, move: _Move, then: Callable[[], None]) -> None:
         """Bring all that is copied to the disk, in the background."""
@@ -320,18 +340,18 @@ class DirectoryMoves:
             except OSError as failure:
                 self._fail(move, failure)
 
-        self._manager.background.run(work, done)
+        self._background.run(work, done)
 
     def _replace(self, move: _Move) -> None:
         """Both logs are equal and on their disks: change their names, and put one in the other's place."""
-        manager, current, future = self._manager, move.current, move.future
+        current, future = move.current, move.future
         key = (current.topic, current.partition)
         same = current.generation == move.generation and current.log_end_offset == future.log_end_offset
-        if not same or current.offline or future.offline or manager.get(*key) is not current:
+        if not same or current.offline or future.offline or self._logs.get(*key) is not current:
             self._let_go(move)
             self._soon(move)
             return
-        home = manager.directory_of(current)
+        home = self._logs.directory_of(current)
         old, new = current.directory, f"{move.directory.path}/{key[0]}-{key[1]}"
         retired = f"{old}.{move.move_id}{DELETE_SUFFIX}"
         self._files.rename(old, retired)
@@ -343,12 +363,21 @@ class DirectoryMoves:
         current.moved_to(retired)
         future.moved_to(new)
         del self._moves[key]
-        manager.being_cleaned.discard(current)
-        manager.put_in_place(current, future, move.directory, move.cleaned_offset)
+        self._logs.being_cleaned.discard(current)
+        self._put_in_place(move)
         current.go_offline()
         self.on_moved(current, future)
         logger.info("%s-%d has moved from %s to %s", *key, home.path, move.directory.path)
         self._tidy(home, move, retired)
+
+    def _put_in_place(self, move: _Move) -> None:
+        key, directory = (move.current.topic, move.current.partition), move.directory
+        self._logs.replace(move.current, move.future, directory)
+        if self._checkpoints.cleaned_offsets.pop(key, None) is not None:
+            # Compaction's work on what had been copied before it is done again.
+            self._checkpoints.cleaned_offsets[key] = move.cleaned_offset or 0
+            self._checkpoints.save_cleaned_offsets(directory)
+        self._checkpoints.save_recovery_points(directory, lambda worked: None)
 
     def _tidy(self, home: LogDirectory, move: _Move, retired: str) -> None:
         """The old folder's new name comes to the disk; then the mark may go, and later the folder."""
@@ -356,16 +385,16 @@ class DirectoryMoves:
 
         def done(error: BaseException | None) -> None:
             if isinstance(error, OSError):
-                self._manager.report(home, error)
+                self._logs.report(home, error)
                 return
             try:
                 self._files.remove(f"{marked.directory}/{MOVED_NAME}")
             except OSError as failure:
                 logger.warning("%s/%s could not be removed: %s", marked.directory, MOVED_NAME, failure)
             move.current.close(clean=False)
-            self._manager.remove_folder_later(retired, home)
+            self._removal.folder(retired, self._delete_delay_ms(), home)
 
-        self._manager.background.run(lambda: self._files.sync_directory(home.path), done)
+        self._background.run(lambda: self._files.sync_directory(home.path), done)
 
     def _fail(self, move: _Move, error: BaseException) -> None:
         key = (move.current.topic, move.current.partition)
@@ -373,16 +402,16 @@ class DirectoryMoves:
             "%s-%d could not be moved to %s, and stays in %s: %s",
             *key,
             move.directory.path,
-            self._manager.directory_of(move.current).path,
+            self._logs.directory_of(move.current).path,
             error,
         )
         if isinstance(error, OSError):
-            self._manager.report(move.directory, error)
+            self._logs.report(move.directory, error)
         if self._moves.get(key) is move:
             self.cancel(key)
 
 
-class _Refused(Exception):
+class _NotCopied(Exception):
     """The future log does not take what the current one has: a batch is damaged."""
 
 

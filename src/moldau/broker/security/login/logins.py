@@ -16,10 +16,10 @@ a login. SettingError says what is missing.
 import logging
 import random
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
 
 from moldau.broker.metadata.image import Image
 from moldau.broker.security.login.outside import Outside
+from moldau.broker.security.login.parts import Parts
 from moldau.broker.security.login.plain import PlainUsers
 from moldau.broker.security.login.steps import Begin, Offer
 from moldau.common.core.clock import Clock
@@ -29,20 +29,6 @@ from moldau.common.settings.prefixed import listener_settings, own_texts
 from moldau.common.settings.rows import SettingError
 
 log = logging.getLogger("moldau.security")
-
-
-class Parts(NamedTuple):
-    """What a mechanism may be made of. `jaas`: the entry of this listener and mechanism, if there is one;
-    `settings`: those of the listener."""
-
-    listener: str
-    mechanism: str
-    settings: BrokerSettings
-    jaas: JaasEntry | None
-    image: Callable[[], Image]
-    clock: Clock
-    source: random.Random
-    outside: Outside | None = None
 
 
 class Logins:

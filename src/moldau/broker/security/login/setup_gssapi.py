@@ -4,20 +4,17 @@ listener.name.<listener>.gssapi.sasl.jaas.config=com.sun.security.auth.module.Kr
     useKeyTab=true storeKey=true keyTab="/etc/kafka.keytab" principal="kafka/host.example.com@REALM";
 """
 
-from typing import TYPE_CHECKING
 
 from moldau.broker.security.kerberos_names import KerberosNames, RuleError
 from moldau.broker.security.login.gssapi import Acceptor, Gssapi, KerberosError
+from moldau.broker.security.login.parts import Parts
 from moldau.broker.security.login.steps import Begin
 from moldau.common.settings.rows import SettingError
-
-if TYPE_CHECKING:
-    from moldau.broker.security.login.logins import Parts
 
 RULES = "sasl.kerberos.principal.to.local.rules"
 
 
-def gssapi(parts: "Parts") -> Begin:
+def gssapi(parts: Parts) -> Begin:
     """What begins a login. SettingError: no keytab or rule that can be used."""
     prefix = f"listener.name.{parts.listener.lower()}.gssapi.sasl.jaas.config"
     jaas, outside = parts.jaas, parts.outside

@@ -3,18 +3,15 @@ where that is asked for by name."""
 
 import logging
 import ssl
-from typing import TYPE_CHECKING
 
 from moldau.broker.security.login.oauthbearer import Check, OAuthBearer, signed_tokens
+from moldau.broker.security.login.parts import Parts
 from moldau.broker.security.login.steps import Begin
 from moldau.common.credentials.jaas import JaasEntry
 from moldau.common.credentials.jwt.checks import CheckedToken, Rules
 from moldau.common.credentials.jwt.unsecured import HANDLER_NAME, UnsecuredRules, check_unsecured_token
 from moldau.common.settings.prefixed import own_texts
 from moldau.common.settings.rows import SettingError
-
-if TYPE_CHECKING:
-    from moldau.broker.security.login.logins import Parts
 
 log = logging.getLogger("moldau.security")
 
@@ -24,7 +21,7 @@ _SECURED_HANDLERS = ("", "OAuthBearerValidatorCallbackHandler")
 _SCHEMES = ("https", "http", "file")
 
 
-def oauthbearer(parts: "Parts") -> Begin:
+def oauthbearer(parts: Parts) -> Begin:
     """What begins a login. SettingError: no keys to check tokens with, or something that is not served."""
     settings = parts.settings
     url = settings.sasl_oauthbearer_jwks_endpoint_url or None
@@ -49,7 +46,7 @@ def oauthbearer(parts: "Parts") -> Begin:
     return lambda: OAuthBearer(check)
 
 
-def _secured(parts: "Parts", url: str) -> Check:
+def _secured(parts: Parts, url: str) -> Check:
     scheme = url.partition(":")[0].lower()
     if scheme not in _SCHEMES:
         raise SettingError(URL, f"{URL}={url} must begin with https:, http: or file:")
@@ -91,7 +88,7 @@ def _context(options: dict[str, str]) -> ssl.SSLContext:
         raise OSError(str(error)) from None
 
 
-def _unsecured(parts: "Parts") -> Check:
+def _unsecured(parts: Parts) -> Check:
     try:
         rules = UnsecuredRules.of({} if parts.jaas is None else parts.jaas.options)
     except ValueError as error:

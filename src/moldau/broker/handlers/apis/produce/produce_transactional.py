@@ -26,7 +26,6 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from moldau.broker.handlers.apis.transactions.transaction_verifier import Codes, Question, ask
-from moldau.broker.handlers.parts.broker import Broker
 from moldau.broker.handlers.parts.exchange import kept
 from moldau.broker.log.appending.append_result import AppendResult, Deferred, Refused
 from moldau.broker.log.appending.inspection import Inspection
@@ -37,7 +36,13 @@ from moldau.common.records.batch import ATTRIBUTES, CRC_START, HEADER_BYTES, TRA
 from moldau.common.records.unpack_budget import UnpackBudget
 
 if TYPE_CHECKING:
+    from moldau.broker.handlers.apis.transactions.transaction_verifier import TransactionVerifier
     from moldau.broker.log.state.producers import Verification
+    from moldau.broker.replication.manager import ReplicaManager
+    from moldau.common.core.clock import Clock
+    from moldau.common.core.side_worker import SideWorker
+    from moldau.common.core.timers import Timers
+    from moldau.common.settings.broker import BrokerSettings
 
 ADDS_PARTITIONS_SINCE = 12
 """From this version of Produce on, a partition takes part in the transaction by being written to."""
@@ -92,8 +97,21 @@ def is_open(partition: Partition, records: memoryview) -> bool:
 class Verifications:
     """All batches of this broker that wait for a coordinator's answer."""
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
+    def __init__(
+        self,
+        settings: "Callable[[], BrokerSettings]",
+        clock: "Clock",
+        timers: "Timers",
+        replicas: "ReplicaManager",
+        verifier: "TransactionVerifier",
+        side_worker: "SideWorker",
+    ) -> None:
+        self._settings = settings
+        self._clock = clock
+        self._timers = timers
+        self._replicas = replicas
+        self._verifier = verifier
+        self._side_worker = side_worker
         self._queues: dict[tuple[Partition, Producer], _Queue] = {}
         self._asking: set[asyncio.Future[Codes]] = set()  # the loop itself holds tasks only weakly
 
@@ -123,7 +141,7 @@ class Verifications:
             producer = producer_of(records)
             if producer is None or len(records) > partition.log.settings.max_message_bytes:
                 # (What is too large is refused, and need not be copied for that.)
-                done(partition.append(records, self._broker.clock.now_ms(), acks))
+                done(partition.append(records, self._clock.now_ms(), acks))
                 continue
             waiting = _Waiting(kept(records), acks, done, budget, source)
             queue = self._queues.get((partition, producer))
@@ -140,7 +158,6 @@ class Verifications:
     def _ask(
         self, transactional_id: str, version: int, producer: Producer, queues: "list[_Queue]", retry_ms: int
     ) -> None:
-        broker = self._broker
         adds = version >= ADDS_PARTITIONS_SINCE
         for queue in queues:
             # Taken before every question: the marker of the former transaction makes an earlier one stale.
@@ -148,7 +165,7 @@ class Verifications:
             queue.verification = queue.partition.log.transactions.begin_verification(
                 *producer, queue.base_sequence, bumps_epoch=adds
             )
-        if not adds and not broker.settings.transaction_partition_verification_enable:
+        if not adds and not self._settings().transaction_partition_verification_enable:
             self._settle(queues, {queue.place: 0 for queue in queues}, version)
             return
 
@@ -157,7 +174,7 @@ class Verifications:
             if busy and retry_ms < RETRY_TOGETHER_MS:
                 self._settle([each for each in queues if each not in busy], codes, version)
                 again = lambda: self._ask(transactional_id, version, producer, busy, retry_ms * 2)  # noqa: E731
-                broker.timers.call_later(retry_ms, again)
+                self._timers.call_later(retry_ms, again)
             else:
                 self._settle(queues, codes, version)
 
@@ -168,7 +185,7 @@ class Verifications:
             add=adds,
             supports_abortable=version >= ABORTABLE_SINCE,
         )
-        answer = ask(broker.transaction_verifier, question)
+        answer = ask(self._verifier, question)
         if not is_later(answer):
             answered(answer)  # type: ignore[arg-type]  # it is no awaitable
             return
@@ -204,7 +221,7 @@ class Verifications:
                 inspection = result.inspection
                 likely = partial(inspection.run_likely, waiting.budget)
                 to_the_end = partial(inspection.run, waiting.budget)
-                inspected = self._broker.side_worker.run(likely, waiting.source, to_the_end)
+                inspected = self._side_worker.run(likely, waiting.source, to_the_end)
                 inspected.add_done_callback(partial(self._inspected, queue, waiting, inspection))
                 return
             del queue.waiting[0]
@@ -229,13 +246,13 @@ class Verifications:
     def _append(
         self, queue: "_Queue", waiting: "_Waiting", inspection: Inspection | None = None
     ) -> AppendResult:
-        broker, partition = self._broker, queue.partition
-        if broker.replicas.partition(partition.topic, partition.index) is not partition:
+        partition = queue.partition
+        if self._replicas.partition(partition.topic, partition.index) is not partition:
             return Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "the partition has been deleted")
         if partition.leader_epoch != queue.leader_epoch:
             # Another leader may have appended a marker meanwhile, which has broken no guard here.
             return Refused(ErrorCode.NOT_LEADER_OR_FOLLOWER, "this broker no longer leads the partition")
-        now_ms, acks, records = broker.clock.now_ms(), waiting.acks, memoryview(waiting.records)
+        now_ms, acks, records = self._clock.now_ms(), waiting.acks, memoryview(waiting.records)
         # What is open needs no guard; else a marker that came meanwhile has broken it.
         guard = None if partition.log.transactions.is_open(*queue.producer) else queue.verification
         if inspection is not None:
