@@ -37,11 +37,11 @@ FAULTS = (
         "AlterPartition is no compare-and-set any more: whoever led once changes the in-sync set",
         _PARTITIONS,
         """    if alter.leader_epoch < state.leader_epoch:
-        raise BatchError(ErrorCode.FENCED_LEADER_EPOCH)
+        raise Refusal(ErrorCode.FENCED_LEADER_EPOCH)
     if node_id != state.leader:
-        raise BatchError(ErrorCode.INVALID_REQUEST, f"Broker {node_id} does not lead this partition.")
+        raise Refusal(ErrorCode.INVALID_REQUEST, f"Broker {node_id} does not lead this partition.")
     if alter.partition_epoch < state.partition_epoch:
-        raise BatchError(ErrorCode.INVALID_UPDATE_VERSION)
+        raise Refusal(ErrorCode.INVALID_UPDATE_VERSION)
 """,
         "",
     ),

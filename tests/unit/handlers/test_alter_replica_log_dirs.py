@@ -83,7 +83,7 @@ def test_what_is_refused(tmp_path: Path) -> None:
         assert move(node, one, "a", 7) == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
         directory = node.logs.directories.at(two)
         assert directory is not None
-        node.logs.report(directory, OSError(5, "simulated"))
+        node.logs.open_logs.report(directory, OSError(5, "simulated"))
         assert move(node, two, "a", 0) == [ErrorCode.KAFKA_STORAGE_ERROR]
 
     on_a_node(scene, tmp_path, log_dirs=f"{one},{two}")

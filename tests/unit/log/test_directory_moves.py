@@ -189,7 +189,7 @@ def test_while_the_last_of_it_is_forced_appends_are_refused_with_a_retriable_err
     storage = Storage()
     storage.append(3)
     later = []
-    storage.manager.background = Later(later)
+    storage.manager.moves.background = Later(later)
     storage.ask()
     while not later:
         assert storage.timers.step()
@@ -225,7 +225,7 @@ def test_a_truncation_while_it_is_forced_starts_the_copy_again():
     storage = Storage()
     storage.append(30)
     later = []
-    storage.manager.background = Later(later)
+    storage.manager.moves.background = Later(later)
     storage.ask()
     while not later:
         assert storage.timers.step()

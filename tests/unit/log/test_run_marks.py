@@ -139,7 +139,7 @@ def test_an_io_error_makes_the_page_cache_doubtful() -> None:
     disk = SimulatedFiles()
     running = manager(disk, "a")
     running.directories.mark_running([5])
-    running.report(running.directories[0], OSError(errno.EIO, "Input/output error"))
+    running.open_logs.report(running.directories[0], OSError(errno.EIO, "Input/output error"))
     running.directories.mark_running([5, 6])
     disk.process_kill()
     assert manager(disk, "a").directories.complete_epochs == []
@@ -152,7 +152,7 @@ def test_nor_does_a_directory_that_fails_while_the_marks_are_written_keep_one() 
     def fails(operation: str, path: str) -> None:
         if operation == "rename" and path.startswith(TWO):
             disk.fault = lambda operation, path: None
-            running.report(running.directories[0], OSError(errno.EIO, "Input/output error"))
+            running.open_logs.report(running.directories[0], OSError(errno.EIO, "Input/output error"))
 
     disk.fault = fails
     running.directories.mark_running([5])

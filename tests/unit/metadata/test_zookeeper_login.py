@@ -117,7 +117,7 @@ def test_an_append_at_a_server_that_asks_for_logins_by_now_is_an_error_of_the_st
         offload=None,
         folder=None,
     )
-    store._sessions.present = Refusing()
+    store.sessions.present = Refusing()
     with pytest.raises(OSError, match="refused a metadata entry: ZooKeeper serves only clients that log in"):
         asyncio.run(store.append_if(0, [ClusterCreated("c")]))
 

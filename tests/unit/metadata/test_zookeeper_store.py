@@ -37,8 +37,7 @@ from moldau.broker.metadata.store import (
     Snapshot,
     VersionConflict,
 )
-from moldau.broker.metadata.zookeeper import sessions, turns
-from moldau.broker.metadata.zookeeper import store as store_module
+from moldau.broker.metadata.zookeeper import following, sessions, turns
 from moldau.broker.metadata.zookeeper.append import Append
 from moldau.broker.metadata.zookeeper.log_reading import LogReader, Offload
 from moldau.broker.metadata.zookeeper.payload import entry_in_slices, pack
@@ -126,8 +125,7 @@ def test_large_entries_bring_snapshots_about_and_do_not_pile_up(zookeeper_world)
         source = random.Random(2)
         for version in range(12):
             await store.append_if(version, [config(source.randbytes(30_000).hex())])
-            if store._snapshotting is not None:
-                await store._snapshotting
+            await store.appending.snapshot_written()
         assert len(world.children(world.layout.entries)) < 8
         image = await reader_of(world, store).snapshot()
         assert image.version > 8
@@ -393,7 +391,7 @@ def test_a_snapshot_is_compared_with_the_image_beside_the_event_loop(zookeeper_w
         threads.append(threading.get_ident())
         return changes_between(old, new)
 
-    monkeypatch.setattr(store_module, "changes_between", compare)
+    monkeypatch.setattr(following, "changes_between", compare)
 
     async def scenario():
         async with opened(world) as (two, _):
@@ -455,17 +453,17 @@ def test_a_look_that_fails_while_the_connection_comes_back_leaves_nobody_deaf(zo
 
     async def scenario():
         async with opened(world, 2) as ((one, follower), (two, _)):
-            look = one._look_at_brokers
+            look = one.following._look_at_brokers
 
             async def failing(session):
                 monkeypatch.undo()
                 one._connected()
                 raise ConnectionAway
 
-            monkeypatch.setattr(one, "_look_at_brokers", failing)
+            monkeypatch.setattr(one.following, "_look_at_brokers", failing)
             await two.register_broker(registration(2))
             await until(lambda: 2 in follower.live)
-            assert one._look_at_brokers == look
+            assert one.following._look_at_brokers == look
 
     asyncio.run(scenario())
 
@@ -478,7 +476,7 @@ def test_a_session_that_ends_at_the_end_of_the_registration_is_not_taken_for_reg
 
     async def scenario():
         async with opened(world) as (one, follower):
-            look, ended = one._look, []
+            look, ended = one.following.look, []
 
             async def ending(session, what):
                 await look(session, what)
@@ -486,7 +484,7 @@ def test_a_session_that_ends_at_the_end_of_the_registration_is_not_taken_for_reg
                     ended.append(session)
                     session.end("at this moment")
 
-            monkeypatch.setattr(one, "_look", ending)
+            monkeypatch.setattr(one.following, "look", ending)
             epoch = await one.register_broker(registration(1))
             assert follower.of(SessionEnded) == [], "it has not been told of a registration"
             assert follower.live == {1: epoch}
@@ -501,14 +499,14 @@ def test_who_was_overtaken_when_the_session_ended_is_not_told_that_it_knows_all(
 
     async def scenario():
         async with opened(world, 2) as ((one, _), (two, _)):
-            looked = one._look_at_log
+            looked = one.following._look_at_log
 
             async def ending(session):
                 session.end("at this moment")
                 return await looked(session)
 
-            monkeypatch.setattr(one, "_wake", lambda what: None)  # the news is on its way
-            monkeypatch.setattr(one, "_look_at_log", ending)
+            monkeypatch.setattr(one.following, "wake", lambda what: None)  # the news is on its way
+            monkeypatch.setattr(one.following, "_look_at_log", ending)
             await two.append_if(0, [topic("a")])
             with pytest.raises(NoSession):
                 await one.append_if(0, [])

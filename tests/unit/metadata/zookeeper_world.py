@@ -85,7 +85,7 @@ class ZooKeeperWorld:
     def make_forgetful(self):
         self._snapshot_entries = self._kept_entries = 1
         for store in self.stores:
-            store._options = self.options(store._options.hosts)
+            store.appending.options = self.options(store.appending.options.hosts)
         return self.make()
 
     def close(self):
@@ -107,7 +107,7 @@ class ZooKeeperWorld:
         proxy = self.stores[store]
         if proxy.armed:
             return False
-        if store._sessions.closed or store._deliver is None or proxy.is_cut or store.session is None:
+        if store.sessions.closed or not store.following.is_followed or proxy.is_cut or store.session is None:
             return True
         live = sorted(self.children(self.layout.live))
         vacant = not self.observer.exists(self.layout.controller)
@@ -115,10 +115,10 @@ class ZooKeeperWorld:
         return (
             store.session is not None
             and store.session.up
-            and store._version == self.head()
-            and store._live is not None
-            and sorted(store._registrations._known) == live
-            and store._vacant_after == (epoch if vacant and epoch else None)
+            and store.following.version == self.head()
+            and store.following.live is not None
+            and sorted(store.following.registrations._known) == live
+            and store.following.vacant_after == (epoch if vacant and epoch else None)
         )
 
     async def settle(self):

@@ -145,6 +145,11 @@ class FakeRecovery:
     current: str = ""
 
 
+@dataclass
+class FakeStartup:
+    progress: FakeRecovery = field(default_factory=FakeRecovery)
+
+
 def running_compaction() -> CompactionReport:
     report = CompactionReport(ManualClock())
     report.running["accounts", 0] = Running(("accounts", 0), 0.0, Progress("cleaning", 25, 100))
@@ -156,7 +161,7 @@ class FakeLogManager:
     directories: list[FakeDirectory] = field(default_factory=list)
     offline_dirs: list[str] = field(default_factory=list)
     full_dirs: list[str] = field(default_factory=list)
-    recovery: FakeRecovery = field(default_factory=FakeRecovery)
+    startup: FakeStartup = field(default_factory=FakeStartup)
     compaction: CompactionReport = field(default_factory=running_compaction)
 
 

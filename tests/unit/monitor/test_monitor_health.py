@@ -53,19 +53,19 @@ def test_parts_that_do_not_exist_yet_are_left_out(world: World) -> None:
 
 
 def test_recovery_tells_its_progress(world: World) -> None:
-    world.manager.recovery.done, world.manager.recovery.total = 3, 10
-    world.manager.recovery.current = "orders-3"
+    world.manager.startup.progress.done, world.manager.startup.progress.total = 3, 10
+    world.manager.startup.progress.current = "orders-3"
     verdict = world.health.verdict()
     assert [cause.message for cause in verdict.causes] == ["3 of 10 logs are checked, now orders-3"]
     assert verdict.unready is not None
-    world.manager.recovery.done = 10
+    world.manager.startup.progress.done = 10
     assert world.names() == []
 
 
 def test_while_the_logs_are_opened_the_broker_is_never_ready(world: World) -> None:
     """Also with 0 of 0 logs counted, and after the last one: listeners refuse connections until it runs."""
     for done, total in ((0, 0), (3, 10), (10, 10)):
-        world.manager.recovery.done, world.manager.recovery.total = done, total
+        world.manager.startup.progress.done, world.manager.startup.progress.total = done, total
         world.health.phase = Phase.RECOVERY
         assert world.health.verdict().unready is not None, (done, total)
     world.health.phase = Phase.RUNNING

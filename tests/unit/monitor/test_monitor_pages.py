@@ -33,7 +33,7 @@ def test_live_and_ready(world: World) -> None:
     assert page(world, "/health/live").status == 200
     assert page(world, "/health/ready").status == 200
     world.health.phase = Phase.RECOVERY
-    world.manager.recovery.total = 4
+    world.manager.startup.progress.total = 4
     assert page(world, "/health/live").status == 200
     answer = page(world, "/health/ready")
     assert answer.status == 503

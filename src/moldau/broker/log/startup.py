@@ -139,7 +139,7 @@ class Startup:
         self._checkpoints.high_watermarks = watermarks
         self._force_recovered()
         cut = {each.directory for each in opened.loaded if each.recovered.records_cut}
-        self._directories.begin_run(usable, cut, self.report)
+        self._directories.begin_run(usable, cut, self._logs.report)
         if (
             not self.missing.unread_directories
         ):  # else one may belong to a move that the absent directory has to finish

@@ -156,6 +156,13 @@ class DirectorySource(Protocol):
         """The size of its disk, and the free space; (-1, -1) if unknown."""
 
 
+class StartupSource(Protocol):
+    """The start of the logs."""
+
+    @property
+    def progress(self) -> RecoverySource: ...
+
+
 class LogManagerSource(Protocol):
     """The data directories."""
 
@@ -169,7 +176,7 @@ class LogManagerSource(Protocol):
     def full_dirs(self) -> Sequence[str]: ...
 
     @property
-    def recovery(self) -> RecoverySource: ...
+    def startup(self) -> StartupSource: ...
 
     @property
     def compaction(self) -> "CompactionReport | None": ...

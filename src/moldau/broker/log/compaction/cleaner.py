@@ -122,7 +122,7 @@ class Cleaner:
                 try:
                     looked = self._examine(log)
                 except OSError as error:
-                    self._manager.storage_failed(log, error)
+                    self._manager.open_logs.storage_failed(log, error)
                     continue
                 if looked is not None:
                     found[log] = looked
@@ -190,7 +190,7 @@ class Cleaner:
         idle = {
             log: each
             for log, each in found.items()
-            if log not in self._manager.being_cleaned
+            if log not in self._manager.open_logs.being_cleaned
             and not log.is_cutting
             and not self.report.in_trouble((log.topic, log.partition))
         }
@@ -226,7 +226,7 @@ class Cleaner:
             discard(self._manager.files, log.directory)
             job = self._job(log, segments, found)
         except OSError as error:
-            self._manager.storage_failed(log, error)
+            self._manager.open_logs.storage_failed(log, error)
             return
         except CorruptSegment as error:
             self._failed(log, Uncleanable(str(error)))
@@ -239,7 +239,7 @@ class Cleaner:
         running = Running(key, self._manager.clock.monotonic_ms())
         one = _Round(log, job, segments, log.generation, worker, running)
         self._rounds[key] = one
-        self._manager.being_cleaned.add(log)
+        self._manager.open_logs.being_cleaned.add(log)
         self.report.running[key] = running
 
         def progressed(progress: Progress) -> None:
@@ -330,14 +330,14 @@ class Cleaner:
 
     def _finished(self, log: Log) -> None:
         """Release the log to retention, and start the next job."""
-        self._manager.being_cleaned.discard(log)
+        self._manager.open_logs.being_cleaned.discard(log)
         self._schedule(0)
 
     def _discard(self, log: Log) -> None:
         try:
             discard(self._manager.files, log.directory)
         except OSError as error:
-            self._manager.storage_failed(log, error)
+            self._manager.open_logs.storage_failed(log, error)
 
     def _swap(self, one: _Round, result: CleanResult) -> None:
         manager, log = self._manager, one.log

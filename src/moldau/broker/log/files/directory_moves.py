@@ -135,7 +135,7 @@ class DirectoryMoves:
         self._files = files
         self._clock = clock
         self._timers = timers
-        self._background = background
+        self.background = background
         self._random = source
         self._delete_delay_ms = delete_delay_ms
         self._moves: dict[Key, _Move] = {}
@@ -340,7 +340,7 @@ class DirectoryMoves:
             except OSError as failure:
                 self._fail(move, failure)
 
-        self._background.run(work, done)
+        self.background.run(work, done)
 
     def _replace(self, move: _Move) -> None:
         """Both logs are equal and on their disks: change their names, and put one in the other's place."""
@@ -394,7 +394,7 @@ class DirectoryMoves:
             move.current.close(clean=False)
             self._removal.folder(retired, self._delete_delay_ms(), home)
 
-        self._background.run(lambda: self._files.sync_directory(home.path), done)
+        self.background.run(lambda: self._files.sync_directory(home.path), done)
 
     def _fail(self, move: _Move, error: BaseException) -> None:
         key = (move.current.topic, move.current.partition)

@@ -79,12 +79,12 @@ class Housekeeping:
         """Take old segments out of the logs; their files go after file.delete.delay.ms."""
 
         def work(log: Log) -> None:
-            if log in self._manager.being_cleaned:
+            if log in self._manager.open_logs.being_cleaned:
                 return
             try:
                 removed = log.apply_retention(self._manager.clock.now_ms(), self._high_watermark(log))
             except OSError as error:
-                self._manager.storage_failed(log, error)
+                self._manager.open_logs.storage_failed(log, error)
                 return
             self._manager.remove_files_later(removed, log.settings.file_delete_delay_ms)
 

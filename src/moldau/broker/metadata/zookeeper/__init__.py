@@ -1,6 +1,8 @@
 """The metadata store of a cluster: several brokers on a ZooKeeper ensemble (interface: metadata/store.py).
 
-    store.py           the store: session, events in order, the promises of the interface
+    store.py           the store: opening, sessions, registration, election
+    following.py       watches, looks, and delivers events in order
+    appending.py       appends, and what follows from their outcome
     session.py         one ZooKeeper session: calls from the event loop, connection lost and back, its end
     login.py           the login by SASL on each of its connections
     append.py          the fenced append, and whether it was made when the connection was lost

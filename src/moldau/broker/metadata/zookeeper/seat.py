@@ -17,6 +17,18 @@ from moldau.broker.metadata.zookeeper.session import ConnectionAway, Failure, Se
 from moldau.common.core.clock import Clock
 
 
+class Held:
+    """What this broker holds in the ensemble, as long as the present session lasts."""
+
+    __slots__ = ("registration", "seat")
+
+    def __init__(self) -> None:
+        self.registration: tuple[int, int] | None = None
+        """Node id and broker epoch."""
+        self.seat: Seat | None = None
+        """The controller's seat."""
+
+
 class Seats:
     """Elects, and looks who has the seat."""
 

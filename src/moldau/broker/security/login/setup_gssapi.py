@@ -4,7 +4,6 @@ listener.name.<listener>.gssapi.sasl.jaas.config=com.sun.security.auth.module.Kr
     useKeyTab=true storeKey=true keyTab="/etc/kafka.keytab" principal="kafka/host.example.com@REALM";
 """
 
-
 from moldau.broker.security.kerberos_names import KerberosNames, RuleError
 from moldau.broker.security.login.gssapi import Acceptor, Gssapi, KerberosError
 from moldau.broker.security.login.parts import Parts
