@@ -91,10 +91,10 @@ class Leader:
     def __init__(self, node: Node) -> None:
         partition = node.replicas.partition(TOPIC, 0)
         assert partition is not None
-        shared = partition._shared._replace(
+        shared = partition.shared._replace(
             broker_epoch=lambda replica: EPOCH, is_stranger=lambda replica, epoch: False
         )
-        partition._shared = shared
+        partition.shared = shared
         partition.become(PartitionState(node.node_id, 1, 1, (node.node_id, 2, 3), (node.node_id, 2, 3)))
         self.partition, self.node = partition, node
         dispatch = Dispatch(node.broker)

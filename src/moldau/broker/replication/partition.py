@@ -1,11 +1,11 @@
-"""One partition on this broker: checks requests, owns the log, and carries out what the role decides.
+"""One partition on this broker: checks requests, owns the log, and tells the role what happened to it.
 
     append ──> log (staged) ──> written at the end of the turn ──> [fsynced] ──> role ──> high watermark,
     answers, parked fetches
 
 All request checks are in this file: leadership, leader epoch, disk, min.insync.replicas. Handlers translate
 the results. What follows from a change of leader (above all, what waiting requests are answered) is decided
-in role.py and carried out in `_carry_out`.
+in role.py and carried out in effects.py, truncations too.
 
 Attributes that hot code reads (`high_watermark`, `leader_epoch`, `leads`) are copies of the role's.
 
@@ -20,23 +20,14 @@ from typing import TYPE_CHECKING
 from moldau.broker.log.appending.follower_append import FollowerAppended
 from moldau.broker.log.log import AppendResult, Log, Origin, Refused
 from moldau.broker.metadata.image import INTERNAL_TOPICS, PartitionState
-from moldau.broker.replication.log_cut import LogCut
+from moldau.broker.replication.effects import begin_anew, carry_out
 from moldau.broker.replication.parked_fetches import ParkedFetches, wake
 from moldau.broker.replication.reading import NO_RECORDS, Read, epoch_end, read_batches
 from moldau.broker.replication.role import Role
-from moldau.broker.replication.role_outputs import (
-    AskInSync,
-    FetchFrom,
-    HighWatermark,
-    Outputs,
-    Settle,
-    StopFetching,
-    TruncateTo,
-    WakeFetches,
-)
+from moldau.broker.replication.role_outputs import AskInSync
 from moldau.broker.replication.shared_parts import SharedParts
 from moldau.broker.replication.topic_stats import TopicStats
-from moldau.broker.replication.waiters import UNKNOWN_BYTES, FetchWaiter, Waiter
+from moldau.broker.replication.waiters import FetchWaiter, Waiter
 from moldau.common.protocol.errors import ErrorCode
 from moldau.common.records.control import MARKER_BYTES, EndTransactionMarker
 from moldau.common.records.headers import Readable
@@ -57,9 +48,8 @@ class Partition:
     """One partition of which this broker has a replica."""
 
     __slots__ = (
-        "_counted_bytes",
-        "_counted_offset",
-        "_shared",
+        "counted_bytes",
+        "counted_offset",
         "deletion_waits",
         "dirty",
         "flush_before_commit",
@@ -77,6 +67,7 @@ class Partition:
         "online",
         "parked",
         "role",
+        "shared",
         "stats",
         "topic",
         "topic_id",
@@ -100,7 +91,7 @@ class Partition:
         self.index = index
         self.log = log
         self.stats = stats
-        self._shared = shared
+        self.shared = shared
         self.group_commit = shared.group_commit
         self.role = Role(
             shared.node_id,
@@ -125,8 +116,8 @@ class Partition:
         self.dirty = False  # something was appended in this turn
         self.flush_before_commit = False  # an fsync stands between the write and the answer
         self.high_watermark = self.role.high_watermark
-        self._counted_offset = log.log_end_offset  # what the statistics have seen
-        self._counted_bytes = 0
+        self.counted_offset = log.log_end_offset  # what the statistics have seen
+        self.counted_bytes = 0
         self.unseen_bytes = 0  # appended since the high watermark last moved: what long polls count
         self.parked = ParkedFetches()
 
@@ -165,7 +156,7 @@ class Partition:
     @property
     def serves_consumers(self) -> bool:
         """Whether consumers may read here: from the leader, or an in-sync follower (KIP-392)."""
-        return self.leads or (self.online and self._shared.node_id in self.role.in_sync)
+        return self.leads or (self.online and self.shared.node_id in self.role.in_sync)
 
     @property
     def last_stable_offset(self) -> int:
@@ -176,19 +167,19 @@ class Partition:
 
     def become(self, state: PartitionState) -> None:
         """Apply the partition's new metadata: another leader, epoch, replicas or in-sync set."""
-        shared = self._shared
+        shared = self.shared
         before = self.role.in_sync if self.leads else ()
         outputs = self.role.become(state, self.log.log_end_offset, shared.monotonic_ms())
         self._mirror()
         if before and self.leads and self.role.in_sync != before:
             self._count_in_sync(before)
-        self._carry_out(outputs)
+        carry_out(self, outputs)
         if self.leads and self.role.has_followers and shared.lags is not None:
             shared.lags.watch(self)
-        self._fsync_rest()  # what a crash has left unsynced is neither committed yet, nor fetched behind
+        self.fsync_rest()  # what a crash has left unsynced is neither committed yet, nor fetched behind
 
     def _count_in_sync(self, before: tuple[int, ...]) -> None:
-        now, counts = self.role.in_sync, self._shared.in_sync_counts
+        now, counts = self.role.in_sync, self.shared.in_sync_counts
         counts.shrinks += any(node not in now for node in before)
         counts.expands += any(node not in before for node in now)
 
@@ -202,35 +193,35 @@ class Partition:
         flushed = role.flushed(self.log.flushed_end_offset)  # flush.ms also flushes, unreported
         outputs = [*flushed, *role.configured(self.log.settings.min_insync_replicas, flush_before_commit)]
         self._mirror()
-        self._carry_out(outputs)
+        carry_out(self, outputs)
 
     def in_sync_change_answered(
         self, asked: AskInSync, error_code: int, state: PartitionState | None
     ) -> None:
         """The controller has answered a change of the in-sync set, or could not be reached."""
-        now_ms = self._shared.monotonic_ms()
+        now_ms = self.shared.monotonic_ms()
         before = self.role.in_sync
         outputs = self.role.in_sync_change_answered(asked, error_code, state, now_ms)
         self._mirror()
         if self.role.in_sync != before:
             self._count_in_sync(before)
-        self._carry_out(outputs)
+        carry_out(self, outputs)
 
     def tick(self, now_ms: float) -> None:
         """Expire appends and check follower lag; `now_ms` is monotonic."""
-        self._carry_out(self.role.tick(now_ms))
+        carry_out(self, self.role.tick(now_ms))
 
     def replace_log(self, log: Log) -> None:
         """The log has moved to another directory: `log` has all that it had, on the disk."""
         self.log = log
-        self._carry_out(self.role.flushed(log.flushed_end_offset))
+        carry_out(self, self.role.flushed(log.flushed_end_offset))
 
     def close(self, error_code: int) -> None:
         """Stop serving the partition: everyone who waits is answered with this error code."""
         self.online = False
         outputs = self.role.closed(error_code)
         self._mirror()
-        self._carry_out(outputs)
+        carry_out(self, outputs)
 
     def _mirror(self) -> None:
         role = self.role
@@ -330,7 +321,7 @@ class Partition:
         """The result; but only who certainly leads speaks of a gap in a producer's numbers (end_doubt.py)."""
         if result.error_code != ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER or len(self.role.replicas) == 1:
             return result
-        if self._shared.is_sure(self, result.error_message):  # which names the producer and its numbers
+        if self.shared.is_sure(self, result.error_message):  # which names the producer and its numbers
             return result
         return Refused(ErrorCode.NOT_LEADER_OR_FOLLOWER, "whether this broker still leads is being found out")
 
@@ -357,12 +348,12 @@ class Partition:
         """
         outputs = self.role.appended(end_offset, waiter, acks, timeout_ms)
         if outputs:
-            self._carry_out(outputs)
+            carry_out(self, outputs)
         elif not self.dirty:
             self._watch_timeouts()  # of a repeated batch; else it is done once the turn's write is through
 
     def _watch_timeouts(self) -> None:
-        timeouts = self._shared.timeouts
+        timeouts = self.shared.timeouts
         if timeouts is not None:
             timeouts.watch(self)
 
@@ -384,17 +375,17 @@ class Partition:
             return refusal
         source, role = self.log, self.role
         result = source.append_as_follower(batches, leader_epoch, now_ms, leader_log_start_offset)
-        self._counted_offset = source.written_end_offset  # the leader's statistics count it
+        self.counted_offset = source.written_end_offset  # the leader's statistics count it
         # The high watermark is that of before these batches, which consumers here can read only later.
-        self._carry_out(role.replicated(source.log_end_offset, leader_high_watermark))
+        carry_out(self, role.replicated(source.log_end_offset, leader_high_watermark))
         if isinstance(result, FollowerAppended):
             self.unseen_bytes += result.size_bytes
-            self._counted_bytes = self.unseen_bytes
-        self._carry_out(role.written(source.written_end_offset))
-        self._fsync_rest()
+            self.counted_bytes = self.unseen_bytes
+        carry_out(self, role.written(source.written_end_offset))
+        self.fsync_rest()
         return result
 
-    def _fsync_rest(self) -> None:
+    def fsync_rest(self) -> None:
         """Have what is written fsynced, where an fsync stands before the commit."""
         if (
             self.flush_before_commit
@@ -408,7 +399,7 @@ class Partition:
         `epoch`, which ended at `end_offset`.
         """
         own_epoch, own_end_offset = self.log.epoch_end_offset(epoch)
-        self._carry_out(self.role.diverged(leader_epoch, epoch, end_offset, own_epoch, own_end_offset))
+        carry_out(self, self.role.diverged(leader_epoch, epoch, end_offset, own_epoch, own_end_offset))
 
     def restart_at(self, leader_epoch: int, offset: int) -> bool:
         """The leader of `leader_epoch` has nothing of what this log holds, nor its end: drop it, and go on at
@@ -416,14 +407,7 @@ class Partition:
         """
         if self._refusal_as_follower(leader_epoch) is not None:
             return False
-        try:
-            job = self.log.begin_anew(offset)
-        except OSError as error:
-            self.disk_failed(error)
-            return False
-        self._truncated(self.role.restarted(offset, safe=False))
-        LogCut(self, job, offset).begin()
-        return True
+        return begin_anew(self, offset)
 
     def _refusal_as_follower(self, leader_epoch: int) -> Refused | None:
         if not self.online:
@@ -509,7 +493,7 @@ class Partition:
                 return Read(self.index, ErrorCode.NOT_LEADER_OR_FOLLOWER)
         if replica_id >= 0 and not read.error_code:
             if self.leader_throttled and read.records:
-                self._shared.leader_quota.record(len(read.records))
+                self.shared.leader_quota.record(len(read.records))
             if not was_parked:
                 self._follower_fetched(replica_id, offset, broker_epoch, replica_start_offset)
             if self.high_watermark != high_watermark:
@@ -520,7 +504,7 @@ class Partition:
         """Whether it is certain that no record has this offset, or that it was deleted."""
         if offset <= self.log.written_end_offset or len(self.role.replicas) == 1:
             return True
-        return self._shared.is_sure(self, offset)
+        return self.shared.is_sure(self, offset)
 
     def withholds_from(self, replica_id: int) -> bool:
         """Whether this replica gets no records now, since it is throttled and the rate is exceeded."""
@@ -528,12 +512,12 @@ class Partition:
             self.leader_throttled
             and replica_id >= 0
             and replica_id not in self.role.in_sync
-            and self._shared.leader_quota.exceeded()
+            and self.shared.leader_quota.exceeded()
         )
 
     def disk_failed(self, error: OSError) -> None:
         """A read failed, or a cut: the log manager decides whether the directory is lost."""
-        self._shared.storage_failed(self, error)
+        self.shared.storage_failed(self, error)
 
     def _diverging(self, offset: int, last_fetched_epoch: int) -> tuple[int, int] | None:
         """The diverging epoch and its end offset, if a reader with `last_fetched_epoch` before `offset` has
@@ -543,7 +527,7 @@ class Partition:
         return (epoch, end_offset) if epoch < last_fetched_epoch or end_offset < offset else None
 
     def _follower_fetched(self, replica_id: int, offset: int, broker_epoch: int, start_offset: int) -> None:
-        shared = self._shared
+        shared = self.shared
         if shared.is_stranger(replica_id, broker_epoch):
             return
         registered = shared.broker_epoch(replica_id)
@@ -554,7 +538,7 @@ class Partition:
             replica_id, offset, broker_epoch, eligible, shared.monotonic_ms(), start_offset
         )
         if outputs:
-            self._carry_out(outputs)
+            carry_out(self, outputs)
         if self.deletion_waits and shared.deletions is not None:
             shared.deletions.look(self)
 
@@ -605,24 +589,24 @@ class Partition:
         role = self.role
         written_bytes = 1
         if error is None:
-            written_bytes = self.unseen_bytes - self._counted_bytes
+            written_bytes = self.unseen_bytes - self.counted_bytes
             self.stats.bytes_in += written_bytes
-            self._counted_bytes = self.unseen_bytes
+            self.counted_bytes = self.unseen_bytes
         else:
-            self.unseen_bytes = self._counted_bytes
-            self._carry_out(role.write_failed(self.log.log_end_offset))
+            self.unseen_bytes = self.counted_bytes
+            carry_out(self, role.write_failed(self.log.log_end_offset))
             if not self.online:
                 return
         # Also when the turn's end failed: its large batches were written before that.
         written = self.log.written_end_offset
-        self.stats.messages_in += written - self._counted_offset
-        self._counted_offset = written
+        self.stats.messages_in += written - self.counted_offset
+        self.counted_offset = written
         outputs = role.written(written)
         if self.flush_before_commit:
             self.group_commit.fsync_soon(self)
             outputs = role.flushed(self.log.flushed_end_offset)
         if outputs:
-            self._carry_out(outputs)
+            carry_out(self, outputs)
         if role.has_timeouts:
             self._watch_timeouts()
         if self.parked.followers:
@@ -630,93 +614,13 @@ class Partition:
 
     def after_fsync(self) -> None:
         """The log was fsynced up to its flushed end offset."""
-        self._carry_out(self.role.flushed(self.log.flushed_end_offset))
-
-    def _carry_out(self, outputs: Outputs) -> None:
-        """Do what the role has decided, in order; parked fetches are woken at the end."""
-        seen_bytes = stable_bytes = 0
-        woken = False
-        for output in outputs:
-            if isinstance(output, HighWatermark):
-                if self.parked.consumers:
-                    stable_bytes = self._move(output)
-                else:
-                    self.high_watermark = output.after
-                seen_bytes = self._counted_bytes or 1
-                # Before any response: a response lets the next request in, which may append more.
-                # What is only staged is not seen yet.
-                self.unseen_bytes -= self._counted_bytes
-                self._counted_bytes = 0
-            elif isinstance(output, Settle):
-                self._settle(output)
-            elif isinstance(output, WakeFetches):
-                woken = True
-            else:
-                self._ask(output)
-        if seen_bytes:
-            parked = self.parked
-            if parked.consumers:
-                wake(parked.consumers, seen_bytes, stable_bytes)
-            if parked.followers and self._shared.tells_followers:
-                wake(parked.followers, 0, 0)
-        if woken:
-            self.changed()
-
-    def _move(self, moved: HighWatermark) -> int:
-        """Set the high watermark; returns how many more bytes read_committed consumers can read."""
-        stable_before = self.last_stable_offset
-        self.high_watermark = moved.after
-        stable = self.last_stable_offset
-        if stable == moved.after and stable_before == moved.before:
-            return max(self._counted_bytes, 1)
-        return UNKNOWN_BYTES if stable != stable_before else 0
-
-    def _settle(self, settle: Settle) -> None:
-        error_code = settle.error_code
-        for waiter in settle.waiters:
-            try:
-                waiter.settle(error_code, self)
-            except Exception:
-                log.exception("an answer of %s-%d failed: this is a bug", self.topic, self.index)
-
-    def _ask(self, output: object) -> None:
-        shared = self._shared
-        if isinstance(output, AskInSync):
-            shared.in_sync_changes.ask(self, output)
-        elif isinstance(output, FetchFrom):
-            if self.online:  # else there is nowhere to put it
-                shared.fetcher.fetch_from(self, output)
-        elif isinstance(output, StopFetching):
-            shared.fetcher.stop(self)
-        elif isinstance(output, TruncateTo):
-            self.truncate(output.offset)
-
-    def truncate(self, offset: int) -> None:
-        """Cut the log, and fetch on when that is on the disk."""
-        try:
-            job = self.log.begin_truncation(offset)
-        except OSError as error:
-            self.disk_failed(error)
-            return
-        self._truncated(self.role.truncated(self.log.log_end_offset, safe=job is None))
-        if job is not None:
-            LogCut(self, job, offset).begin()
-
-    def cut_is_safe(self) -> None:
-        """The truncation is on the disk (log_cut.py): fetch on."""
-        self._carry_out(self.role.cut_is_safe())
-
-    def _truncated(self, outputs: Outputs) -> None:
-        self.high_watermark = self.role.high_watermark
-        self._counted_offset = min(self._counted_offset, self.log.log_end_offset)
-        self._carry_out(outputs)
-        self._fsync_rest()  # an fsync that was under way counts no longer
+        carry_out(self, self.role.flushed(self.log.flushed_end_offset))
 
     def changed(self) -> None:
         """The leader or log start offset changed, or the partition is gone: wake the parked fetches."""
         self.parked.wake_all()
-        if self.deletion_waits and self._shared.deletions is not None:
-            self._shared.deletions.look(self)
+        if self.deletion_waits and self.shared.deletions is not None:
+            self.shared.deletions.look(self)
 
     def park(self, waiter: FetchWaiter, replica_id: int = CONSUMER) -> None:
         """Wake `waiter` when there is more to read, or when `changed` is called. A follower (a replica id of
