@@ -96,7 +96,7 @@ class Model:
         elif kind < 0.92:
             self.forget(self.random.choice((1, 2, 3, 4, 100, 101, 102)))
         else:
-            self.log.roll(self.now_ms)
+            self.log.writer.roll(self.now_ms)
 
     def append(self, producer_id: int, *, transactional: bool) -> None:
         count = self.random.choice((1, 1, 2, 5, 12))
@@ -344,7 +344,7 @@ def check_positions(model: Model, left: list[int]) -> None:
                 break
             records = [r.offset for batch in iter_batches(data) for r in batch.records()]
             found = next((each for each in records if each >= offset), None)
-            position = max(model.log.read_end_offset, position + 1)
+            position = max(model.log.reader.read_end, position + 1)
         assert found == expected, offset
 
 
@@ -375,7 +375,7 @@ def test_in_the_end_only_values_are_left(seed: int) -> None:
         model.end(producer_id, committed=True)
     for producer_id in (1, 2, 3, 4, 100, 101, 102):
         model.forget(producer_id)
-    model.log.roll(model.now_ms)
+    model.log.writer.roll(model.now_ms)
     for _ in range(6):
         model.now_ms += RETENTION_MS
         for _ in range(40):

@@ -91,7 +91,7 @@ class LeaderAndFollower(RuleBasedStateMachine):
         end = self.leader.written_end_offset
         while offset < end and len(data) < max_bytes:
             data += bytes(self.leader.reader.read(offset, max_bytes, end_offset=end))
-            offset = self.leader.read_end_offset
+            offset = self.leader.reader.read_end
         return data[:max_bytes]
 
     @rule(max_bytes=st.one_of(st.integers(1, 2000), st.just(1 << 20)))
@@ -153,11 +153,11 @@ class LeaderAndFollower(RuleBasedStateMachine):
 
     @rule()
     def sync(self) -> None:
-        job = self.follower.fsync_job()
+        job = self.follower.flusher.job()
         if job is not None:
             job.run()
-            self.follower.mark_flushed(job)
-        self.recovery_point = self.follower.recovery_point
+            self.follower.flusher.job_done(job)
+        self.recovery_point = self.follower.flusher.recovery_point
 
     @rule(power_cut=st.booleans())
     def crash(self, power_cut: bool) -> None:
@@ -174,7 +174,7 @@ class LeaderAndFollower(RuleBasedStateMachine):
     @rule()
     def restart(self) -> None:
         self.follower.close()
-        self.recovery_point = self.follower.recovery_point
+        self.recovery_point = self.follower.flusher.recovery_point
         self.follower = self.open(clean=True)
 
     # -- both --------------------------------------------------------------------------------------
@@ -201,7 +201,7 @@ def content(log: Log, end: int) -> bytes:
     data, offset = b"", 0
     while offset < end:
         data += bytes(log.reader.read(offset, 1 << 20, end_offset=end))
-        offset = log.read_end_offset
+        offset = log.reader.read_end
     return data
 
 

@@ -133,10 +133,10 @@ class LogAndList(RuleBasedStateMachine):
 
     @rule()
     def force_to_disk(self) -> None:
-        job = self.log.fsync_job()
+        job = self.log.flusher.job()
         if job is not None:
             job.run()
-            self.log.mark_flushed(job)
+            self.log.flusher.job_done(job)
         assert self.log.flushed_end_offset == self.log.written_end_offset
 
     @rule(clean=st.booleans())

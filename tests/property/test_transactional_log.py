@@ -238,15 +238,15 @@ class LogAndList(RuleBasedStateMachine):
     @rule()
     def roll(self) -> None:
         self.flush()
-        self.log.roll(NOW_MS)
+        self.log.writer.roll(NOW_MS)
 
     @rule()
     def sync(self) -> None:
-        job = self.log.fsync_job()
+        job = self.log.flusher.job()
         if job is not None:
             job.run()
-            self.log.mark_flushed(job)
-        self.recovery_point = self.log.recovery_point
+            self.log.flusher.job_done(job)
+        self.recovery_point = self.log.flusher.recovery_point
 
     @rule(back=st.integers(0, 30))
     def truncate(self, back: int) -> None:
@@ -291,7 +291,7 @@ class LogAndList(RuleBasedStateMachine):
         before = self.log.producers
         self.log.close(clean=clean)
         if clean:
-            self.recovery_point = self.log.recovery_point
+            self.recovery_point = self.log.flusher.recovery_point
         self.log = self.open(clean=clean)
         self.high_watermark = self.log.written_end_offset
         # A snapshot remembers the last batch only, and that with the time of the state.
@@ -343,7 +343,7 @@ class LogAndList(RuleBasedStateMachine):
         position = self.start
         while position < stable:
             data = self.log.reader.read(position, max_bytes, end_offset=stable)
-            listed = self.log.transactions.aborted_for_fetch(position, self.log.read_end_offset)
+            listed = self.log.transactions.aborted_for_fetch(position, self.log.reader.read_end)
             whole = self.log.transactions.aborted_for_fetch(position, stable)
             assert set(listed) <= set(whole)
             pending = sorted(listed, key=lambda each: each[1])
@@ -357,7 +357,7 @@ class LogAndList(RuleBasedStateMachine):
                 elif not (view.is_transactional and view.producer_id in dropped):
                     shown += [record.offset for record in view.records() if record.offset >= position]
                 end_offset = view.next_offset
-            assert end_offset == self.log.read_end_offset
+            assert end_offset == self.log.reader.read_end
             position = end_offset
         return shown
 

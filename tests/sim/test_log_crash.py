@@ -90,11 +90,11 @@ class World:
             elif choice < 0.75:
                 self.sync()
             elif choice < 0.85:
-                self.recovery_point = self.log.recovery_point
+                self.recovery_point = self.log.flusher.recovery_point
             elif choice < 0.9:
                 self.leader_epoch += 1
             elif choice < 0.95:
-                self.log.roll(NOW_MS)
+                self.log.writer.roll(NOW_MS)
             else:
                 self.reopen()
 
@@ -170,16 +170,16 @@ class World:
         return BatchView(self.appended[-1]).next_offset if self.appended else 0
 
     def sync(self) -> None:
-        job = self.log.fsync_job()
+        job = self.log.flusher.job()
         if job is not None:
             job.run()
-            self.log.mark_flushed(job)
+            self.log.flusher.job_done(job)
         self.synced = self.written
 
     def reopen(self) -> None:
         self.log.close(clean=True)
         self.synced = self.written
-        self.recovery_point = self.log.recovery_point
+        self.recovery_point = self.log.flusher.recovery_point
         if self.random.random() < 0.3:
             # What was closed in order needs no recovery, even if the machine stops then.
             self.files.power_cut()

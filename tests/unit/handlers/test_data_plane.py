@@ -59,7 +59,7 @@ def test_a_disk_that_fails_in_the_middle_of_a_request_is_told_for_all_its_partit
         def broken(*_: object) -> int:
             raise OSError(errno.EIO, "input/output error")
 
-        files = partition_of(node, "a", 1).log._files.file_system
+        files = partition_of(node, "a", 1).log.files.file_system
         files.pwritev = broken  # type: ignore[method-assign]  # how large batches are written
         client = Client(node)
         client.feed(produce_frame("a", 100, LARGE_BATCH_BYTES))

@@ -225,7 +225,7 @@ def test_a_search_whose_segments_are_removed_meanwhile_begins_anew(
     async def scene(node: Node) -> None:
         store(node, bomb(claimed_ms=BASE_MS + 1000))
         log = partition_of(node, "a").log
-        log.roll(BASE_MS)
+        log.writer.roll(BASE_MS)
         store(node, build_batch([Record(0, BASE_MS + 500, None, b"wanted", ())]))
         looked = timestamps.look_into_if_likely
         loop = asyncio.get_running_loop()

@@ -183,7 +183,7 @@ def test_a_partition_that_lost_its_leader_or_its_disk_meanwhile_says_so(
         held.begun.clear()
         client.feed(frame(("b", 0, LONG)))
         await held.reached()
-        partition_of(node, "b").log.go_offline()
+        partition_of(node, "b").log.writer.go_offline()
         held.go.set()
         assert (await answered(client, 2))[1].error_code == ErrorCode.KAFKA_STORAGE_ERROR
 
@@ -258,7 +258,7 @@ def test_a_transaction_s_first_batches_keep_their_order_while_one_is_inspected(
     held = Held(monkeypatch)
 
     async def scene(node: Node, client: Client) -> None:
-        node.broker.transaction_verifier = Agreeing()
+        node.broker.verifications.verifier = Agreeing()
         send = partial(frame, transactional_id="t")
         client.feed(send(("a", 0, in_transaction(0, 60_000))))
         await held.reached()
@@ -283,7 +283,7 @@ def test_a_marker_that_comes_during_the_inspection_ends_the_transaction(
     held = Held(monkeypatch)
 
     async def scene(node: Node, client: Client) -> None:
-        node.broker.transaction_verifier = Agreeing()
+        node.broker.verifications.verifier = Agreeing()
         client.feed(frame(("a", 0, in_transaction(0, 60_000)), transactional_id="t"))
         await held.reached()
         marker = EndTransactionMarker(ControlType.ABORT, 0)
@@ -303,7 +303,7 @@ def test_a_transaction_s_deleted_partition_is_unknown(
     held = Held(monkeypatch)
 
     async def scene(node: Node, client: Client) -> None:
-        node.broker.transaction_verifier = Agreeing()
+        node.broker.verifications.verifier = Agreeing()
         client.feed(frame(("a", 0, in_transaction(0, 60_000)), transactional_id="t"))
         await held.reached()
         await node.controller.delete_topics([("a", bytes(16))])
@@ -317,7 +317,7 @@ def test_a_transaction_s_deleted_partition_is_unknown(
 
 def test_a_transaction_s_refused_records_are_named(tmp_path: Path) -> None:
     async def scene(node: Node, client: Client) -> None:
-        node.broker.transaction_verifier = Agreeing()
+        node.broker.verifications.verifier = Agreeing()
         for count in (10, 60_000):
             data = batch(
                 count, keyless=(4,), base_sequence=0, producer_id=7, producer_epoch=0, transactional=True
@@ -347,14 +347,14 @@ def test_a_batch_does_not_overtake_one_that_still_waits_for_its_inspection(
         send = partial(frame, transactional_id="t")
         before: list[tuple[int, int]] = []
         if remembered:  # the connection knows how such a request begins
-            node.broker.transaction_verifier = Agreeing()
+            node.broker.verifications.verifier = Agreeing()
             for sequence in (0, 1):
                 client.feed(send(("a", 0, in_transaction(sequence, 1))))
                 await answered(client, sequence + 1)
             assert client.connection.shortcut is not None
             partition_of(node, "a").append_marker(EndTransactionMarker(ControlType.COMMIT, 0), 7, 0, 1)
             before = [(0, 0), (0, 1)]
-        node.broker.transaction_verifier = Thinking()
+        node.broker.verifications.verifier = Thinking()
         sequence, offset = len(before), len(before) + remembered
         client.feed(send(("a", 0, in_transaction(sequence, 1))))
         client.feed(send(("a", 0, in_transaction(sequence + 1, 60_000))))

@@ -134,7 +134,7 @@ def test_many_rows_without_acks_and_with_an_error_end_the_connection(tmp_path: P
 
 def test_many_rows_of_a_transaction_ask_its_coordinator(tmp_path: Path) -> None:
     async def scene(node: Node, client: Client) -> None:
-        node.broker.transaction_verifier = Agreeing()
+        node.broker.verifications.verifier = Agreeing()
         first = [("a", 0, in_transaction(sequence, 1)) for sequence in range(600)]
         client.feed(frame(*first, transactional_id="t"))
         rows = await answered(client)

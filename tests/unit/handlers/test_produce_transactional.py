@@ -28,7 +28,7 @@ class Coordinator:
         self.later = later
         self.asked: list[Question] = []
         self.futures: list[tuple[asyncio.Future[Any], Any]] = []
-        node.broker.transaction_verifier = self
+        node.broker.verifications.verifier = self
 
     def verify(self, question: Question) -> Any:
         self.asked.append(question)

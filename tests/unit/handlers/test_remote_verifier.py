@@ -26,7 +26,7 @@ class Remote:
     def __init__(self, node: Node) -> None:
         self.questions: list[Question] = []
         self.futures: list[asyncio.Future[Codes]] = []
-        node.broker.transaction_verifier = self
+        node.broker.verifications.verifier = self
 
     def verify(self, question: Question) -> Answer[Codes]:
         self.questions.append(question)

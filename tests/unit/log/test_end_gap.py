@@ -112,7 +112,7 @@ def test_what_an_earlier_start_left_is_filled() -> None:
     """The last segment is empty, and one before it is gone: the log ends at its recovery point."""
     files = filled()
     log = opened(files)
-    log.roll(NOW_MS)
+    log.writer.roll(NOW_MS)
     log.close()
     drop(files, segments(files)[-2])
     log = opened(files)

@@ -54,7 +54,7 @@ class Follower:
         data = b""
         while start < log.written_end_offset:
             data += bytes(log.reader.read(start, 1 << 20, end_offset=log.written_end_offset))
-            start = log.read_end_offset
+            start = log.reader.read_end
         return data
 
     def fail_after(self, count: int, operation: str, path: str = ".log") -> None:
@@ -355,7 +355,7 @@ def test_what_was_written_before_the_disk_failed_is_told(operation: str, count: 
 
 
 def test_an_offline_log_takes_nothing(follower: Follower) -> None:
-    follower.log.go_offline()
+    follower.log.writer.go_offline()
     assert follower.take(batch(0)).error_code == ErrorCode.KAFKA_STORAGE_ERROR
 
 

@@ -62,7 +62,7 @@ def filled(*, clean: bool) -> SimulatedFiles:
     if clean:
         log.close()
     else:
-        job = log.fsync_job()
+        job = log.flusher.job()
         assert job is not None
         job.run()
     files.process_kill()
@@ -93,7 +93,7 @@ def offsets(log: Log) -> list[int]:
     while offset < log.written_end_offset:
         data = log.reader.read(offset, 1 << 20, end_offset=log.written_end_offset)
         found += [view.base_offset for view in iter_batches(data)]
-        offset = log.read_end_offset
+        offset = log.reader.read_end
     return found
 
 

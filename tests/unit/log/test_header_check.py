@@ -192,10 +192,10 @@ def test_leader_epochs_that_a_full_disk_did_not_take_are_found_again_after_a_cra
         log.writer.flush_staged()
 
     def sync() -> None:
-        job = log.fsync_job()
+        job = log.flusher.job()
         if job is not None:
             job.run()
-            log.mark_flushed(job)
+            log.flusher.job_done(job)
 
     def full(operation: str, path: str) -> None:
         if CHECKPOINT_NAME in path and operation != "sync":
@@ -203,15 +203,15 @@ def test_leader_epochs_that_a_full_disk_did_not_take_are_found_again_after_a_cra
 
     append(1)
     sync()
-    assert log.recovery_point == 2
+    assert log.flusher.recovery_point == 2
     files.fault = full
     append(3)
     append(5)
     sync()
-    assert log.recovery_point == 2, "recovery would not see the batches of epoch 3"
+    assert log.flusher.recovery_point == 2, "recovery would not see the batches of epoch 3"
     files.process_kill()
     files.fault = lambda operation, path: None
-    again = open_log(files, "/t-0", "t", 0, TopicSettings(), recovery_point=log.recovery_point).log
+    again = open_log(files, "/t-0", "t", 0, TopicSettings(), recovery_point=log.flusher.recovery_point).log
     assert again.epochs.entries() == [(1, 0), (3, 2), (5, 4)]
     # Where it goes on without a crash, the next sync brings the list to the disk.
     log = again
@@ -220,9 +220,9 @@ def test_leader_epochs_that_a_full_disk_did_not_take_are_found_again_after_a_cra
     files.fault = lambda operation, path: None
     append(7)
     sync()
-    assert log.recovery_point == 10
+    assert log.flusher.recovery_point == 10
     files.power_cut()
-    again = open_log(files, "/t-0", "t", 0, TopicSettings(), recovery_point=log.recovery_point).log
+    again = open_log(files, "/t-0", "t", 0, TopicSettings(), recovery_point=log.flusher.recovery_point).log
     assert again.epochs.entries() == [(1, 0), (3, 2), (5, 4), (7, 6)]
 
 

@@ -102,17 +102,17 @@ def test_nothing_is_appended_while_anyone_holds_the_log_and_never_again_once_off
 ) -> None:
     log = make_log()
     assert error_of(log, batch(b"the segment's first")) == error_of(log, batch(b"usual")) == ErrorCode.NONE
-    log.hold()
-    log.hold()
-    log.release()
+    log.writer.hold()
+    log.writer.hold()
+    log.writer.release()
     assert error_of(log, batch(b"usual")) == ErrorCode.KAFKA_STORAGE_ERROR
     log.reconfigure(log.settings)
     assert error_of(log, batch(b"usual")) == ErrorCode.KAFKA_STORAGE_ERROR, "new settings release nothing"
-    log.release()
+    log.writer.release()
     assert error_of(log, batch(b"usual")) == ErrorCode.NONE
-    log.hold()
-    log.go_offline()
-    log.release()
+    log.writer.hold()
+    log.writer.go_offline()
+    log.writer.release()
     assert error_of(log, batch(b"usual")) == ErrorCode.KAFKA_STORAGE_ERROR
 
 
@@ -394,10 +394,10 @@ def test_behind_a_write_that_failed_nothing_of_the_turn_is_written(
     monkeypatch.setattr(Segment, "write", sometimes)
     append(log, batch(b"lost"))
     with pytest.raises(OSError, match="no space left"):
-        log.roll(NOW_MS)
+        log.writer.roll(NOW_MS)
     append(log, batch(b"lost as well"))  # at the offset of the one before
     with pytest.raises(OSError, match="no space left"):
-        log.roll(NOW_MS)  # by retention, or compaction; the disk has room again
+        log.writer.roll(NOW_MS)  # by retention, or compaction; the disk has room again
     with pytest.raises(OSError, match="no space left"):
         log.writer.flush_staged()
     assert log.written_end_offset == log.log_end_offset == 1

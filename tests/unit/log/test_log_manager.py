@@ -255,7 +255,7 @@ def test_a_sync_that_cannot_be_begun_leaves_no_descriptor_open(monkeypatch: pyte
     with monkeypatch.context() as patched:
         patched.setattr(disk.files, "duplicate", refuse)
         with pytest.raises(OSError, match="too many"):
-            log.fsync_job()
+            log.flusher.job()
     assert len(disk.files._open) == before
     assert manager.offline_dirs == []
 
@@ -268,14 +268,14 @@ def test_a_sync_that_overtakes_the_one_with_the_new_names_syncs_them_too(seed: i
     log = manager.create("flights", 0, TOPIC_ID, SETTINGS)
     append(log, disk.clock)
     manager.syncing.sync(log)
-    log.roll(disk.clock.now_ms())
+    log.writer.roll(disk.clock.now_ms())
     append(log, disk.clock)
-    slow = log.fsync_job()  # after the roll, in another thread
-    fast = log.fsync_job()  # that of the produce requests
+    slow = log.flusher.job()  # after the roll, in another thread
+    fast = log.flusher.job()  # that of the produce requests
     assert slow is not None
     assert fast is not None
     fast.run()
-    log.mark_flushed(fast)
+    log.flusher.job_done(fast)
     assert log.flushed_end_offset == 2
     disk.files.power_cut()
     recovered = disk.start().get("flights", 0)
@@ -303,7 +303,7 @@ def test_sync_moves_the_recovery_point_and_checkpoints_keep_it() -> None:
     again = disk.start()
     recovered = again.get("flights", 0)
     assert recovered is not None
-    assert (recovered.log_start_offset, recovered.recovery_point) == (2, 3)
+    assert (recovered.log_start_offset, recovered.flusher.recovery_point) == (2, 3)
     assert again.checkpoints.high_watermarks["flights", 0] == 3
 
 
@@ -335,7 +335,7 @@ def test_flush_messages_is_honoured() -> None:
     due = []
     for _ in range(4):
         append(log, disk.clock)
-        due.append(log.flush_is_due(disk.clock.now_ms()))
+        due.append(log.flusher.is_due(log.settings, disk.clock.now_ms()))
     assert due == [False, False, True, True]
     Housekeeping(manager, lambda log: 0).flush_due()
     assert log.flushed_end_offset == 4

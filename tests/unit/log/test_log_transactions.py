@@ -291,12 +291,12 @@ def test_aborted_transactions_are_found_by_range(log: Log) -> None:
 
 def test_a_transaction_that_spans_segments_is_found_from_all_of_them(log: Log, tmp_path: Path) -> None:
     begin(log, 1)
-    log.roll(NOW_MS)
+    log.writer.roll(NOW_MS)
     go_on(log, 1, 1)
-    log.roll(NOW_MS)
+    log.writer.roll(NOW_MS)
     end(log, 1)
     log.writer.flush_staged()
-    log.roll(NOW_MS)
+    log.writer.roll(NOW_MS)
     for offset in (0, 1):
         assert log.transactions.aborted_for_fetch(offset, offset + 1) == [(1, 0)]
     assert [path.name for path in tmp_path.glob("*.txnindex")] == ["00000000000000000002.txnindex"]
@@ -307,12 +307,12 @@ def test_thousands_of_aborts_survive(log: Log, tmp_path: Path, clean: bool) -> N
     begin(log, 9)
     wanted = abort_some(log, 1500)
     wanted = [each._replace(last_stable_offset=0) for each in wanted]
-    log.roll(NOW_MS)
+    log.writer.roll(NOW_MS)
     end(log, 9)
     wanted.append(AbortedTransaction(9, 0, 3001, 3002))
     wanted += abort_some(log, 1100, first_sequence=1500)
     log.close(clean=clean)
-    again = open_in(tmp_path, clean=clean, recovery_point=log.recovery_point if clean else 0)
+    again = open_in(tmp_path, clean=clean, recovery_point=log.flusher.recovery_point if clean else 0)
     for each in (log, again):
         assert each.transactions.aborted_in(0, 10**6) == wanted
         assert each.transactions.aborted_in(2000, 2010) == [
@@ -339,10 +339,10 @@ def test_a_damaged_index_is_built_anew(
     log: Log, tmp_path: Path, damage: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     begin(log, 9)
-    log.roll(NOW_MS)
+    log.writer.roll(NOW_MS)
     wanted = abort_some(log, 5)
     wanted = [each._replace(last_stable_offset=0) for each in wanted]
-    log.roll(NOW_MS)
+    log.writer.roll(NOW_MS)
     go_on(log, 9, 1)
     log.close()
     (path,) = tmp_path.glob("*.txnindex")
@@ -355,7 +355,7 @@ def test_a_damaged_index_is_built_anew(
             "order": data[34:] + data[:34],
         }[damage]
     )
-    again = open_in(tmp_path, clean=True, recovery_point=log.recovery_point)
+    again = open_in(tmp_path, clean=True, recovery_point=log.flusher.recovery_point)
     assert again.transactions.aborted_in(0, 100) == wanted
     assert path.read_bytes() == data
     assert "rebuilt" in caplog.text
@@ -364,7 +364,7 @@ def test_a_damaged_index_is_built_anew(
 
 def test_truncation_takes_back_aborts_and_reopens_transactions(log: Log, tmp_path: Path) -> None:
     wanted = abort_some(log, 3)
-    log.roll(NOW_MS)
+    log.writer.roll(NOW_MS)
     wanted += abort_some(log, 3, first_sequence=3)
     log.truncate_to(9)  # the last but one marker
     assert log.transactions.aborted_in(0, 100) == wanted[:4]
@@ -376,7 +376,7 @@ def test_truncation_takes_back_aborts_and_reopens_transactions(log: Log, tmp_pat
 
 def test_an_index_goes_with_its_segment(log: Log, tmp_path: Path) -> None:
     abort_some(log, 2)
-    log.roll(NOW_MS)
+    log.writer.roll(NOW_MS)
     wanted = abort_some(log, 2, first_sequence=2)
     log.increment_log_start_offset(4)
     removed = log.apply_retention(NOW_MS, log.written_end_offset)
@@ -386,17 +386,17 @@ def test_an_index_goes_with_its_segment(log: Log, tmp_path: Path) -> None:
 
 def test_recovery_begins_no_later_than_an_index_that_is_not_on_the_disk(log: Log) -> None:
     abort_some(log, 1)
-    job = log.fsync_job()
+    job = log.flusher.job()
     assert job is not None
-    log.roll(NOW_MS)
+    log.writer.roll(NOW_MS)
     job.run()
-    log.mark_flushed(job)
-    assert (log.flushed_end_offset, log.recovery_point) == (2, 0)
-    job = log.fsync_job()
+    log.flusher.job_done(job)
+    assert (log.flushed_end_offset, log.flusher.recovery_point) == (2, 0)
+    job = log.flusher.job()
     assert job is not None
     job.run()
-    log.mark_flushed(job)
-    assert log.recovery_point == 2
+    log.flusher.job_done(job)
+    assert log.flusher.recovery_point == 2
 
 
 # -- coordinators' batches, restarts ----------------------------------------------------------------
@@ -408,11 +408,11 @@ def test_open_transactions_of_clients_and_coordinators_survive(log: Log, tmp_pat
     result = log.leader.append(batch(2, -1, count=3), 0, NOW_MS, Origin.COORDINATOR)
     assert not result.error_code
     assert not log.leader.append(batch(2, -1, count=2), 0, NOW_MS, Origin.COORDINATOR).error_code
-    log.roll(NOW_MS)
+    log.writer.roll(NOW_MS)
     end(log, 3, coordinator_epoch=8)
     log.writer.flush_staged()
     log.close(clean=clean)
-    again = open_in(tmp_path, clean=clean, recovery_point=log.recovery_point if clean else 0)
+    again = open_in(tmp_path, clean=clean, recovery_point=log.flusher.recovery_point if clean else 0)
     assert again.producers.ongoing == {0: 1, 1: 2}
     assert again.producers.states[2].last_sequence == -1
     assert again.producers.states[2].batches[-1].base_sequence == -1

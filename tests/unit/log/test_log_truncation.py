@@ -65,7 +65,7 @@ class Replica:
         self.log.leader.append_marker(EndTransactionMarker(kind, 0), producer_id, 0, 0, NOW_MS)
 
     def roll(self) -> None:
-        self.log.roll(NOW_MS)
+        self.log.writer.roll(NOW_MS)
 
     def offsets(self) -> list[int]:
         """The base offsets of all batches that can be read."""
@@ -78,7 +78,7 @@ class Replica:
             found += [view.base_offset for view in iter_batches(data)]
             if not data:
                 break
-            offset = log.read_end_offset
+            offset = log.reader.read_end
         return found
 
     def reopened(self, *, power_cut: bool = False) -> Log:
@@ -87,7 +87,7 @@ class Replica:
             self.files.power_cut()
         else:
             self.files.process_kill()
-        return self.open(recovery_point=self.log.recovery_point)
+        return self.open(recovery_point=self.log.flusher.recovery_point)
 
 
 @pytest.fixture
@@ -109,7 +109,7 @@ def test_a_batch_goes_whole(replica: Replica, offset: int) -> None:
     end = offset // 3 * 3
     assert replica.log.log_end_offset == replica.log.written_end_offset == end
     assert replica.offsets() == list(range(0, end, 3))
-    assert replica.log.recovery_point <= end
+    assert replica.log.flusher.recovery_point <= end
     with pytest.raises(OffsetOutOfRange):
         replica.log.reader.read(end + 1, 1, end_offset=99)
     replica.append(2)
@@ -155,7 +155,7 @@ def test_at_the_end_or_behind_it_nothing_goes(replica: Replica) -> None:
     for offset in (2, 3, 99):
         replica.log.truncate_to(offset)
         assert replica.log.log_end_offset == replica.log.written_end_offset == 2
-    assert replica.log.generation == 0
+    assert replica.log.flusher.generation == 0
 
 
 def test_below_the_log_start_the_start_falls(replica: Replica) -> None:
@@ -199,7 +199,7 @@ def test_an_epoch_without_records_goes(replica: Replica, offset: int) -> None:
     """
     replica.append(4, epoch=1)
     replica.log.writer.flush_staged()
-    replica.log.assign_epoch(2, 4)
+    replica.log.writer.assign_epoch(2, 4)
     replica.log.truncate_to(offset)
     assert replica.log.log_end_offset == 4
     kept = [(1, 0)] if offset == 4 else [(1, 0), (2, 4)]
@@ -233,7 +233,7 @@ def test_where_an_epoch_ended(replica: Replica) -> None:
     assert [ends(epoch) for epoch in range(6)] == [(0, 0), (1, 3), (1, 3), (3, 6), (4, 9), (-1, -1)]
     replica.log.truncate_to(8)
     assert [ends(epoch) for epoch in (3, 4)] == [(3, 6), (-1, -1)]
-    replica.log.assign_epoch(6, 6)
+    replica.log.writer.assign_epoch(6, 6)
     assert [ends(epoch) for epoch in (3, 5, 6, 7)] == [(3, 6), (3, 6), (6, 6), (-1, -1)]
 
 
@@ -313,10 +313,10 @@ def filled() -> Replica:
         replica.produce(number % 3, number // 3)
         if number % 4 == 3:
             replica.roll()
-    job = replica.log.fsync_job()
+    job = replica.log.flusher.job()
     assert job is not None
     job.run()
-    replica.log.mark_flushed(job)
+    replica.log.flusher.job_done(job)
     return replica
 
 
@@ -335,7 +335,7 @@ def test_a_crash_at_any_step_leaves_a_log(fully: bool, power_cut: bool) -> None:
     step = 0
     while True:
         replica = filled()
-        recovery_point = replica.log.recovery_point
+        recovery_point = replica.log.flusher.recovery_point
         left = [step]
 
         def fault(operation: str, path: str, left: list[int] = left) -> None:
@@ -488,11 +488,11 @@ def test_after_a_cut_amid_transactions_nothing_is_appended_before_its_producers_
     job = cut_amid_transactions(replica)
     data = memoryview(bytes(build_batch([Record(0, NOW_MS, b"k", b"v")])))
     assert replica.log.leader.append(data, 0, NOW_MS).error_code == ErrorCode.KAFKA_STORAGE_ERROR
-    replica.log.hold()  # another one holds it as well
+    replica.log.writer.hold()  # another one holds it as well
     job.run()
     replica.log.cut_done(job)
     assert replica.log.leader.append(data, 0, NOW_MS).error_code == ErrorCode.KAFKA_STORAGE_ERROR
-    replica.log.release()
+    replica.log.writer.release()
     assert dict(replica.log.producers.ongoing) == {398: 1}, "its marker has not been"
     assert replica.log.producers.states[1].last_sequence == 199
     assert replica.log.leader.append(data, 0, NOW_MS).error_code == 0

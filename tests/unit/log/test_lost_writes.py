@@ -177,9 +177,9 @@ def test_a_log_that_takes_nothing_for_a_moment_makes_no_gap_either(
     first = 1 if known else 0
     if known:
         assert send(0) == 0
-    log.hold()
+    log.writer.hold()
     assert send(first) == STORAGE
-    log.release()
+    log.writer.release()
     assert send(first + 1) == STORAGE
     assert [send(first), send(first + 1)] == [0, 0]
     assert send(first + 3) == GAP
@@ -204,9 +204,9 @@ def test_what_comes_behind_a_refused_batch_in_the_turn_that_takes_it_is_taken(
 
 @pytest.mark.parametrize("data", [b"", b"x" * 60, bytes(61), b"\xff" * 100])
 def test_what_is_no_batch_is_refused_by_a_held_log_too(log: Log, data: bytes) -> None:
-    log.hold()
+    log.writer.hold()
     assert log.leader.append(memoryview(data), 3, NOW_MS).error_code == STORAGE
-    log.release()
+    log.writer.release()
 
 
 @pytest.mark.parametrize("how", ["full", "behind", "turn", "held"])
@@ -217,7 +217,7 @@ def test_what_is_sent_behind_several_refused_batches_overtakes_none_of_them(
     assert send(0) == 0
     disk.full = how != "held"
     if how == "held":
-        log.hold()
+        log.writer.hold()
     if how == "turn":
         assert [log.leader.append(of(PRODUCER, number), 3, NOW_MS).error_code for number in (1, 2)] == [0, 0]
         assert not flushed(log)
@@ -227,7 +227,7 @@ def test_what_is_sent_behind_several_refused_batches_overtakes_none_of_them(
         assert send(2) == STORAGE
     disk.full = False
     if how == "held":
-        log.release()
+        log.writer.release()
     assert send(1) == 0
     assert send(3) == STORAGE
     assert [send(2), send(3)] == [0, 0]

@@ -105,10 +105,10 @@ def test_nothing_is_lost_doubled_or_told_to_be_a_gap(seed: int) -> None:
         assert turns < 20_000, "it never ends"
         trouble = 0.3 if turns < CALM_AFTER_TURNS else 0.0
         if held and (draw.random() < 0.5 or not trouble):
-            log.release()
+            log.writer.release()
             held = False
         elif not held and draw.random() < trouble / 3:
-            log.hold()
+            log.writer.hold()
             held = True
         for each in producers:
             each.live(draw)

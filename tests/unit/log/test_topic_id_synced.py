@@ -37,10 +37,10 @@ def test_the_topic_id_is_as_safe_as_the_records(seed: int) -> None:
     )
     log.leader.append(memoryview(bytearray(build_simple_batch([(b"k", b"v")], NOW_MS))), 0, NOW_MS)
     log.writer.flush_staged()
-    job = log.fsync_job()
+    job = log.flusher.job()
     assert job is not None
     job.run()
-    log.mark_flushed(job)
+    log.flusher.job_done(job)
     files.power_cut()
     assert read_topic_id(files, "/d/t-0") == TOPIC_ID
     assert open_log(files, "/d/t-0", "t", 0, TopicSettings()).log.log_end_offset == 1

@@ -44,7 +44,7 @@ class FakeLog:
         self.job_errors: list[OSError] = []
         self.writes = 0
         self.stable: dict[int, int] = {}
-        self.leader = self.writer = self.transactions = self  # it is its own parts
+        self.leader = self.writer = self.transactions = self.flusher = self  # it is its own parts
 
     def note_refused(self, batch: memoryview) -> None:
         """For what its producer sends next; test_refused_before_leading.py."""
@@ -62,12 +62,12 @@ class FakeLog:
             raise OSError(errno.ENOSPC, "no space left")
         self.written_end_offset = self.log_end_offset
 
-    def fsync_job(self) -> FakeJob | None:
+    def job(self) -> FakeJob | None:
         if self.job_errors:
             raise self.job_errors.pop()
         return FakeJob(self) if self.flushed_end_offset < self.written_end_offset else None
 
-    def mark_flushed(self, job: FakeJob) -> None:
+    def job_done(self, job: FakeJob) -> None:
         self.flushed_end_offset = max(self.flushed_end_offset, job.end_offset)
 
     def last_stable_offset(self, high_watermark: int) -> int:
@@ -261,9 +261,9 @@ def test_what_somebody_else_has_flushed_meanwhile_is_committed_too() -> None:
         bench.group_commit.flush()  # its fsync waits for the thread
         second = bench.append()
         bench.group_commit.flush()
-        job = bench.log.fsync_job()  # as housekeeping does after a roll, and by flush.ms
+        job = bench.log.flusher.job()  # as housekeeping does after a roll, and by flush.ms
         assert job is not None
-        bench.log.mark_flushed(job)
+        bench.log.flusher.job_done(job)
         busy.set()
         await until(lambda: first.code is not None)
         await until(lambda: second.code is not None)

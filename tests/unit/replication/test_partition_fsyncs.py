@@ -54,10 +54,10 @@ async def test_a_follower_that_is_told_to_force_what_it_writes_goes_on_fetching(
     leader.append()
     leader.group_commit.flush()
     copied(leader, follower)
-    job = copy.log.fsync_job()
+    job = copy.log.flusher.job()
     assert job is not None
     job.run()
-    copy.log.mark_flushed(job)  # by flush.ms
+    copy.log.flusher.job_done(job)  # by flush.ms
     copy.configure(flush_before_commit=True)
     copied(leader, follower)
     await until(lambda: bool(follower.fetches))

@@ -14,6 +14,7 @@ import pytest
 
 from moldau.broker.log.manager import LogManager
 from moldau.broker.log.reading.reader import Reader
+from moldau.broker.log.startup import Startup
 from moldau.broker.log.state.epochs import LeaderEpochs
 from moldau.broker.log.upkeep.truncation import CutJob
 from moldau.broker.metadata.changes import ConfigsChanged, PartitionChanged, TopicCreated, replay
@@ -248,7 +249,7 @@ async def test_what_a_crash_has_left_unsynced_is_not_committed_with_durability_g
     before.append()
     before.partition.log.writer.flush_staged()
     before.crash()
-    monkeypatch.setattr(LogManager, "_force_recovered", lambda self: None)  # it could not, at the start
+    monkeypatch.setattr(Startup, "_force_recovered", lambda self: None)  # it could not, at the start
     after = Broker(tmp_path, 1, "group")
     partition = after.become(PartitionState.fresh((1,)))
     assert partition.log.log_end_offset == 2
@@ -397,7 +398,7 @@ async def test_a_disk_that_cannot_be_read_is_reported(
         raise OSError(errno.EIO, "input/output error")
 
     reported: list[OSError] = []
-    monkeypatch.setattr(broker.logs, "storage_failed", lambda log, error: reported.append(error))
+    monkeypatch.setattr(broker.logs.open_logs, "storage_failed", lambda log, error: reported.append(error))
     monkeypatch.setattr(Reader, "read", fail)
     assert partition.read(0, 100, committed=False, first=True).error_code == ErrorCode.KAFKA_STORAGE_ERROR
     assert [error.errno for error in reported] == [errno.EIO]

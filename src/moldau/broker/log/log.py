@@ -75,10 +75,10 @@ class Log:
     __slots__ = (
         "_cut",
         "_damage_told",
-        "_files",
-        "_flusher",
         "damage",
         "epochs",
+        "files",
+        "flusher",
         "leader",
         "offline_cause",
         "on_error",
@@ -130,19 +130,19 @@ class Log:
         self.producers = producers
         self._damage_told: set[str] | None = None
         self._cut: CutJob | None = None  # not finished yet
-        self._files = PartitionFiles(
+        self.files = PartitionFiles(
             files, directory, descriptors, segments, snapshot_offsets, directory_dirty=directory_dirty
         )
-        self._files.report_error = self._report_error
+        self.files.report_error = self._report_error
         self.reader = Reader(segments, start_offset, end_offset, epochs)
-        self._flusher = Flusher(self._files, self.reader, epochs, flushed_end_offset)
+        self.flusher = Flusher(self.files, self.reader, epochs, flushed_end_offset)
         self.writer = Writer(
             f"{topic}-{partition}",
-            self._files,
+            self.files,
             self.reader,
             epochs,
             producers,
-            self._flusher,
+            self.flusher,
             settings,
             roll_jitter_ms=roll_jitter_ms,
         )
@@ -177,61 +177,27 @@ class Log:
     @property
     def flushed_end_offset(self) -> int:
         """All log files are on the disk up to this offset."""
-        return self._flusher.end_offset
-
-    @property
-    def recovery_point(self) -> int:
-        """Everything below is on the disk, transaction indexes included; recovery begins here."""
-        return self._flusher.recovery_point
-
-    @property
-    def read_end_offset(self) -> int:
-        """The offset behind the last batch that the last `read` returned."""
-        return self.reader.read_end
+        return self.flusher.end_offset
 
     @property
     def size_bytes(self) -> int:
         """What the segments' log files hold, without what is staged."""
-        return self._files.size_bytes
+        return self.files.size_bytes
 
     @property
     def segments(self) -> tuple[Segment, ...]:
         """The segments, in order; the last one grows."""
-        return tuple(self._files.segments)
+        return tuple(self.files.segments)
 
     @property
     def directory(self) -> str:
         """The partition's directory."""
-        return self._files.directory
-
-    @property
-    def descriptors(self) -> DescriptorLimit:
-        """What its open files count against."""
-        return self._files.descriptors
-
-    @property
-    def generation(self) -> int:
-        """How often the log's end was truncated; positions remembered from before are invalid."""
-        return self._flusher.generation
+        return self.files.directory
 
     @property
     def offline(self) -> bool:
         """Whether the disk has failed: nothing more is written. What can be read, is."""
         return self.writer.offline
-
-    def go_offline(self) -> None:
-        """The disk failed: write nothing more."""
-        self.writer.go_offline()
-
-    def hold(self) -> None:
-        """Append nothing more, until `release` by each who holds it: appends are refused with a retriable
-        error.
-        """
-        self.writer.hold()
-
-    def release(self) -> None:
-        """Append again, unless another holds it as well."""
-        self.writer.release()
 
     def reconfigure(self, settings: TopicSettings) -> None:
         """From now on these settings hold."""
@@ -252,34 +218,7 @@ class Log:
             self.increment_log_start_offset(min(leader_log_start_offset, self.written_end_offset))
         return result
 
-    def roll(self, now_ms: int) -> None:
-        """Begin a new segment at the end offset; OSError when the disk refuses, and then nothing has
-        changed.
-        """
-        self.writer.roll(now_ms)
-
     # -- forcing to disk ---------------------------------------------------------------------------
-
-    def fsync_job(self) -> FsyncJob | None:
-        """What must be synced so that all that is written now is on the disk; None when it is already."""
-        return self._flusher.job()
-
-    def mark_flushed(self, job: FsyncJob) -> None:
-        """The job has run without an error."""
-        self._flusher.job_done(job)
-
-    def flush_is_due(self, now_ms: int) -> bool:
-        """Whether flush.messages or flush.ms asks for a sync now."""
-        return self._flusher.is_due(self.settings, now_ms)
-
-    @property
-    def last_flush_ms(self) -> int:
-        """From when on flush.ms counts."""
-        return self._flusher.last_flush_ms
-
-    @last_flush_ms.setter
-    def last_flush_ms(self, now_ms: int) -> None:
-        self._flusher.last_flush_ms = now_ms
 
     def note_damage(self, offset: int, error: CorruptSegment) -> None:
         """A read at `offset` has met a damaged batch: for health, and the log, once."""
@@ -320,10 +259,6 @@ class Log:
         """The highest leader epoch known to the log, or -1."""
         return self.epochs.latest()
 
-    def assign_epoch(self, leader_epoch: int, start_offset: int) -> None:
-        """Records from `start_offset` on have this leader epoch (called before a leader's first append)."""
-        self.writer.assign_epoch(leader_epoch, start_offset)
-
     def epoch_end_offset(self, leader_epoch: int) -> tuple[int, int]:
         """The largest known epoch up to this one and where it ended; (-1, -1) when unknown (KIP-101,
         KIP-320).
@@ -351,7 +286,7 @@ class Log:
     def _begun(self, job: CutJob | None) -> CutJob | None:
         if job is not None:
             self._cut = job
-            self.hold()
+            self.writer.hold()
         return job
 
     @property
@@ -365,7 +300,7 @@ class Log:
         self._cut = None
         if job.producers is not None:
             job.producers.finish()
-        self.release()
+        self.writer.release()
 
     def truncate_fully_and_start_at(self, offset: int) -> None:
         """Drop everything; the log is empty and goes on at `offset`. OSError when the disk refuses."""
@@ -375,7 +310,7 @@ class Log:
         self.damage = None  # if it is still there, it will be met again
         self._damage_told = None
         self.reader.forget_unreadable()
-        return Truncation(self._files, self.reader, self.writer, self._flusher, self.epochs, self.producers)
+        return Truncation(self.files, self.reader, self.writer, self.flusher, self.epochs, self.producers)
 
     # -- cutting the beginning ---------------------------------------------------------------------
 
@@ -389,7 +324,7 @@ class Log:
         if self.damage is not None and self.damage[0] < offset:
             self.damage = None
         if self.epochs.truncate_start(offset):
-            self._files.write_epochs(self.epochs)
+            self.files.write_epochs(self.epochs)
         return True
 
     def apply_retention(self, now_ms: int, high_watermark: int) -> list[str]:
@@ -399,14 +334,14 @@ class Log:
         """
         if self._cut is not None:
             return []  # a worker reads them, and a snapshot would hold producers of what was cut off
-        files = self._files
+        files = self.files
         count = retention.expendable(
             self._stretches(), self.settings, self.log_start_offset, high_watermark, now_ms
         )
         if not count:
             return []
         if count == len(files.segments):
-            self.roll(now_ms)
+            self.writer.roll(now_ms)
         removed: list[str] = []
         self.reader.forget()
         for segment in files.segments[:count]:
@@ -414,12 +349,12 @@ class Log:
             files.remove_snapshot(segment.base_offset)
         del files.segments[:count]
         files.changes += 1
-        self._flusher.forget_removed()
+        self.flusher.forget_removed()
         self.increment_log_start_offset(files.segments[0].base_offset)
         return removed
 
     def _stretches(self) -> list[retention.Stretch]:
-        segments = self._files.segments
+        segments = self.files.segments
         stretches: list[retention.Stretch] = []
         for index, segment in enumerate(segments):
             last = index + 1 == len(segments)
@@ -427,7 +362,7 @@ class Log:
             newest_ms = segment.max_timestamp_ms
             if newest_ms < 0 and (segment.size_bytes or last):
                 # (One that compaction has emptied is as old as can be.)
-                newest_ms = self._files.file_system.modified_ms(segment.path(LOG_SUFFIX))
+                newest_ms = self.files.file_system.modified_ms(segment.path(LOG_SUFFIX))
             stretches.append(
                 retention.Stretch(segment.base_offset, end_offset, segment.size_bytes, newest_ms)
             )
@@ -442,14 +377,14 @@ class Log:
         snapshot belongs to a segment's beginning, so those of the other beginnings go; the states that they
         held can be had from an earlier one and the batches after it.
         """
-        files = self._files
+        files = self.files
         place = files.segments.index(old[0])
         for segment in old:
             segment.close_descriptor()
         self.reader.forget()
         files.segments[place : place + len(old)] = [fresh]
         files.changes += 1
-        self._flusher.forget_removed()
+        self.flusher.forget_removed()
         for segment in old[1:]:
             files.remove_snapshot(segment.base_offset)
 
@@ -472,7 +407,7 @@ class Log:
             self.writer.roll(now_ms)
             self.writer.begin_at(other.written_end_offset, now_ms)
         self.epochs.replace(other.epochs.entries())
-        self._files.write_epochs(self.epochs)
+        self.files.write_epochs(self.epochs)
         self.writer.leader_epoch = self.epochs.latest()
         for producer_id, state in other.producers.states.items():
             self.producers.states.setdefault(producer_id, state)
@@ -490,7 +425,7 @@ class Log:
         if self._cut is not None and self._cut.producers is not None:
             self._cut.producers.run()  # a snapshot of what was cut off would be believed at the next start
             self._cut.producers.finish()
-        files, producers = self._files, self.producers
+        files, producers = self.files, self.producers
         for segment in files.segments:
             if segment is files.active or segment.has_unwritten_indexes:
                 segment.finish()
@@ -498,7 +433,7 @@ class Log:
             self.epochs.write()
         if producers.states or files.snapshot_offsets or producers.all_expired:
             files.write_snapshot(self.log_end_offset, producers.states)
-        return self._flusher.closing_job(self.log_end_offset)
+        return self.flusher.closing_job(self.log_end_offset)
 
     def close(self, *, clean: bool = True) -> None:
         """Let go of the files. A clean close leaves nothing for recovery to do; OSError when the disk refuses
@@ -509,19 +444,15 @@ class Log:
                 job = self.prepare_close()
                 if job is not None:
                     job.run()
-                    self.mark_flushed(job)
+                    self.flusher.job_done(job)
         finally:
-            self._files.close_descriptors()
-
-    def share_descriptors(self, descriptors: DescriptorLimit) -> None:
-        """From now on open files count against this limit."""
-        self._files.share_descriptors(descriptors)
+            self.files.close_descriptors()
 
     def moved_to(self, directory: str) -> None:
         """The log's directory has been renamed."""
-        self._files.changes += 1  # its new name is not on the disk yet
+        self.files.changes += 1  # its new name is not on the disk yet
         self.epochs.moved_to(directory)
-        self._files.moved_to(directory)
+        self.files.moved_to(directory)
 
     def __repr__(self) -> str:
         return f"Log({self.topic}-{self.partition}, offsets {self.log_start_offset}-{self.log_end_offset})"

@@ -57,7 +57,7 @@ class OpenLogs:
     def adopt(self, log: Log, directory: LogDirectory) -> None:
         """The log is open, and is the partition's from now on."""
         key = (log.topic, log.partition)
-        log.share_descriptors(self.descriptors)
+        log.files.share_descriptors(self.descriptors)
         log.on_error = self.storage_failed
         log.on_roll = self.on_roll
         self.by_key[key] = log
@@ -77,7 +77,7 @@ class OpenLogs:
         del self.by_key[key]
         directory = self.homes.pop(key)
         directory.log_count -= 1
-        log.go_offline()
+        log.writer.go_offline()
         self.on_removed(log)
         return directory
 
@@ -100,6 +100,6 @@ class OpenLogs:
         self._directories.remove_marks()
         logs = self.within(directory)
         for log in logs:
-            log.go_offline()
+            log.writer.go_offline()
         for heard in self.on_offline:
             heard(directory, logs)

@@ -216,4 +216,4 @@ class Startup:
             for log in self._logs
             if (group or log.settings.flush_messages == 1) and log.flushed_end_offset < log.log_end_offset
         ]
-        flush_many(due, Log.fsync_job, self._logs.storage_failed, self._pool)
+        flush_many(due, lambda log: log.flusher.job(), self._logs.storage_failed, self._pool)

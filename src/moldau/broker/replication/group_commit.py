@@ -84,7 +84,7 @@ class GroupCommit:
             partition.index,
         )
         partition.log.offline_cause = "writing it failed by a bug of the broker: see the log"
-        partition.log.go_offline()
+        partition.log.writer.go_offline()
         partition.close(ErrorCode.KAFKA_STORAGE_ERROR)
 
     @staticmethod
@@ -138,7 +138,7 @@ class GroupCommit:
             if not partition.online:
                 continue
             try:
-                job = partition.log.fsync_job()
+                job = partition.log.flusher.job()
             except OSError as error:
                 self._fsync_failed(partition, error)
                 continue
@@ -158,7 +158,7 @@ class GroupCommit:
             if source is not partition.log:
                 continue  # it has moved to another directory, where all of it is on the disk
             if error is None:
-                source.mark_flushed(job)
+                source.flusher.job_done(job)
                 self._advance(partition)
             else:
                 self._fsync_failed(partition, error)

@@ -51,7 +51,7 @@ def read_batches(
             records = source.reader.read(offset, bytes_max, end_offset=end_offset, min_one_batch=first)
             if committed and records:
                 # Of what is returned, not of all that may be read: few or none.
-                aborted = source.transactions.aborted_for_fetch(offset, source.read_end_offset)
+                aborted = source.transactions.aborted_for_fetch(offset, source.reader.read_end)
         except OffsetOutOfRange:
             return Read(index, ErrorCode.OFFSET_OUT_OF_RANGE, log_start_offset=start_offset)
         except CorruptSegment as error:

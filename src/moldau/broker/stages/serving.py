@@ -129,7 +129,7 @@ def log_ends_of(ground: Ground) -> Callable[[str, bytes, int], tuple[int, int] |
         held = ground.logs.get(topic, index)
         if held is None or held.offline or held.topic_id != topic_id:
             return None
-        return held.latest_leader_epoch, held.written_end_offset
+        return held.epochs.latest(), held.written_end_offset
 
     return log_end
 

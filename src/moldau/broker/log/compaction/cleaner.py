@@ -138,16 +138,16 @@ class Cleaner:
             first_ms = _first_ms(active)
             if 0 <= first_ms < now_ms - log.settings.max_compaction_lag_ms:
                 # Nobody may write again for long, and an open segment is never cleaned.
-                log.roll(now_ms)
+                log.writer.roll(now_ms)
         segments = log.segments
         if len(segments) == 1:
             return None
-        if log.recovery_point < segments[-1].base_offset:
+        if log.flusher.recovery_point < segments[-1].base_offset:
             manager.syncing.sync(log)
-        if log.generation != self._generations.get(key, 0):
+        if log.flusher.generation != self._generations.get(key, 0):
             # Cut, and perhaps grown again: how much of it is clean is unknown.
             manager.checkpoints.cleaned_offsets.pop(key, None)
-            self._generations[key] = log.generation
+            self._generations[key] = log.flusher.generation
         looked = examine(self._facts(log, segments, lag_matters), now_ms)
         if looked.checkpoint_is_wrong:
             logger.info(
@@ -178,7 +178,7 @@ class Cleaner:
             log.log_start_offset,
             log.log_end_offset,
             log.transactions.last_stable_offset(self._high_watermark(log)),
-            log.recovery_point,
+            log.flusher.recovery_point,
             self._manager.checkpoints.cleaned_offsets.get((log.topic, log.partition)),
         )
 
@@ -237,7 +237,7 @@ class Cleaner:
             worker = self._make_worker()
             self._workers.append(worker)
         running = Running(key, self._manager.clock.monotonic_ms())
-        one = _Round(log, job, segments, log.generation, worker, running)
+        one = _Round(log, job, segments, log.flusher.generation, worker, running)
         self._rounds[key] = one
         self._manager.open_logs.being_cleaned.add(log)
         self.report.running[key] = running
@@ -300,7 +300,7 @@ class Cleaner:
         return (
             self._manager.get(log.topic, log.partition) is log
             and not log.offline
-            and log.generation == one.generation
+            and log.flusher.generation == one.generation
             and log.settings.compacts
         )
 

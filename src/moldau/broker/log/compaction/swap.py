@@ -69,7 +69,7 @@ def swap_in(
             _rename_all(files, log.directory, group.base_offset, SWAP_SUFFIX, "")
             log.replace_segments(old, fresh)
         except OSError:
-            log.go_offline()
+            log.writer.go_offline()
             raise
 
 
@@ -86,7 +86,7 @@ def discard(files: Files, directory: str, keep: Collection[int] = ()) -> None:
 
 def _prepared(files: Files, log: Log, group: Group, old: Sequence[Segment]) -> Segment:
     """The new segment, read from its `.cleaned` files; it will find them under their final names."""
-    fresh = Segment(files, log.directory, group.base_offset, log.descriptors, old[-1].created_ms)
+    fresh = Segment(files, log.directory, group.base_offset, log.files.descriptors, old[-1].created_ms)
     path = fresh.path(LOG_SUFFIX) + CLEANED_SUFFIX
     size_bytes = files.file_size_bytes(path)
     if size_bytes != group.size_bytes:

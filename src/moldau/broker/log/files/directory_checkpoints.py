@@ -61,7 +61,7 @@ class DirectoryCheckpoints:
         starts: dict[tuple[str, int], int] = {}
         for key, log in self._logs.by_key.items():
             if self._logs.homes[key] is directory:
-                points[key] = log.recovery_point
+                points[key] = log.flusher.recovery_point
                 if log.log_start_offset > log.segments[0].base_offset:
                     starts[key] = log.log_start_offset
         self._starts[directory] = dict(starts)

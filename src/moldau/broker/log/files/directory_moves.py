@@ -104,7 +104,7 @@ class _Move:
         self.future = future
         self.directory = directory
         self.move_id = move_id
-        self.generation = current.generation
+        self.generation = current.flusher.generation
         self.held = False
         self.unforced_bytes = 0
         """Copied, and perhaps not on the disk yet."""
@@ -180,7 +180,7 @@ class DirectoryMoves:
                 current.partition,
                 current.topic_id or bytes(16),
                 current.settings,
-                descriptors=current.descriptors,
+                descriptors=current.files.descriptors,
                 now_ms=self._clock.now_ms(),
                 source=self._random,
                 start_offset=current.log_start_offset,
@@ -202,7 +202,7 @@ class DirectoryMoves:
         self._let_go(move)
         if move.timer is not None:
             move.timer.cancel()
-        move.future.go_offline()
+        move.future.writer.go_offline()
         target = moved_name(self._random, move.directory, *key, DELETE_SUFFIX)
         try:
             move.future.close(clean=False)
@@ -245,9 +245,9 @@ class DirectoryMoves:
 
     def _go_on(self, move: _Move) -> None:
         current, future = move.current, move.future
-        if current.generation != move.generation:
+        if current.flusher.generation != move.generation:
             self._let_go(move)
-            move.generation = current.generation
+            move.generation = current.flusher.generation
             future.truncate_fully_and_start_at(current.log_start_offset)
         if not move.held and self.pace.exceeded():
             self._soon(move, _PAUSE_MS)
@@ -304,20 +304,20 @@ class DirectoryMoves:
             self._soon(move, _PAUSE_MS)
             return
         self._logs.being_cleaned.add(move.current)
-        move.current.hold()
+        move.current.writer.hold()
         move.held = True
         self._soon(move)
 
     def _let_go(self, move: _Move) -> None:
         if move.held:
             move.held = False
-            move.current.release()
+            move.current.writer.release()
             self._logs.being_cleaned.discard(move.current)
 
     def _force(self, move: _Move, then: Callable[[], None]) -> None:
         """Bring all that is copied to the disk, in the background."""
         future, unforced_bytes = move.future, move.unforced_bytes
-        job = future.fsync_job()
+        job = future.flusher.job()
         path = f"{future.directory}/{MOVED_NAME}"
 
         def work() -> None:
@@ -333,7 +333,7 @@ class DirectoryMoves:
                 self._fail(move, error)
                 return
             if job is not None:
-                future.mark_flushed(job)
+                future.flusher.job_done(job)
             move.unforced_bytes -= unforced_bytes
             try:
                 then()
@@ -346,7 +346,9 @@ class DirectoryMoves:
         """Both logs are equal and on their disks: change their names, and put one in the other's place."""
         current, future = move.current, move.future
         key = (current.topic, current.partition)
-        same = current.generation == move.generation and current.log_end_offset == future.log_end_offset
+        same = (
+            current.flusher.generation == move.generation and current.log_end_offset == future.log_end_offset
+        )
         if not same or current.offline or future.offline or self._logs.get(*key) is not current:
             self._let_go(move)
             self._soon(move)
@@ -365,7 +367,7 @@ class DirectoryMoves:
         del self._moves[key]
         self._logs.being_cleaned.discard(current)
         self._put_in_place(move)
-        current.go_offline()
+        current.writer.go_offline()
         self.on_moved(current, future)
         logger.info("%s-%d has moved from %s to %s", *key, home.path, move.directory.path)
         self._tidy(home, move, retired)

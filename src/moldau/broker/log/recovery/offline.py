@@ -37,6 +37,6 @@ def offline_log(
         topic_id=topic_id,
         directory_dirty=False,
     )
-    log.go_offline()
+    log.writer.go_offline()
     log.offline_cause = cause
     return log

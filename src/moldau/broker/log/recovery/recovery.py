@@ -181,7 +181,7 @@ def open_log(
         topic_id=read_topic_id(files, directory),
         directory_dirty=not clean,
     )
-    log.last_flush_ms = now_ms
+    log.flusher.last_flush_ms = now_ms
     for segment in segments:
         segment.close_descriptor()
     return Recovered(log, found.bytes_truncated, found.truncated_because, offsets_lost, found.records_cut)

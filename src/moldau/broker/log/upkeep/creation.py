@@ -61,5 +61,5 @@ def create_log(
         roll_jitter_ms=source.randrange(jitter_ms) if jitter_ms > 0 else 0,
         topic_id=topic_id,
     )
-    log.last_flush_ms = now_ms
+    log.flusher.last_flush_ms = now_ms
     return log

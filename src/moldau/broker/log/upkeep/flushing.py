@@ -1,8 +1,8 @@
 """Fsyncs a log without blocking the event loop: prepared on the loop, run in a thread, recorded on the loop.
 
-    job = log.fsync_job()          # loop: which files, up to which offset; None when all is on the disk
+    job = log.flusher.job()        # loop: which files, up to which offset; None when all is on the disk
     await in_thread(job.run)       # thread: touches only its own descriptors
-    log.mark_flushed(job)          # loop
+    log.flusher.job_done(job)      # loop
 
 The job holds duplicates of the descriptors, so that the log may close or rename its files meanwhile. An fsync
 error is final: the kernel may have dropped the pages, and a second fsync would succeed without them. The

@@ -41,4 +41,4 @@ def flush_many(
                 except OSError as error:
                     failed(log, error)
                 else:
-                    log.mark_flushed(job)
+                    log.flusher.job_done(job)

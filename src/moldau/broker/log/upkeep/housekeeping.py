@@ -99,7 +99,7 @@ class Housekeeping:
         """Fsync the logs for which flush.messages or flush.ms is reached."""
 
         def work(log: Log) -> None:
-            if log.flush_is_due(self._manager.clock.now_ms()):
+            if log.flusher.is_due(log.settings, self._manager.clock.now_ms()):
                 self._manager.syncing.sync(log)
 
         self._each(work)

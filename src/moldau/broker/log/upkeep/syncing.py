@@ -42,7 +42,7 @@ class Syncing:
                 self._timers.call_later(1, lambda: self.sync(log, done))
             return
         try:
-            job = log.fsync_job()
+            job = log.flusher.job()
         except OSError as error:
             if done is not None:
                 done(error)
@@ -55,10 +55,10 @@ class Syncing:
 
         def finished(error: BaseException | None) -> None:
             self._under_way.discard(log)
-            log.last_flush_ms = self._clock.now_ms()
+            log.flusher.last_flush_ms = self._clock.now_ms()
             failure = error if isinstance(error, OSError) or error is None else OSError(str(error))
             if failure is None:
-                log.mark_flushed(job)
+                log.flusher.job_done(job)
             else:
                 self._failed(log, failure)
             if done is not None:

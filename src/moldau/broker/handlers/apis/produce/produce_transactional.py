@@ -110,7 +110,7 @@ class Verifications:
         self._clock = clock
         self._timers = timers
         self._replicas = replicas
-        self._verifier = verifier
+        self.verifier = verifier
         self._side_worker = side_worker
         self._queues: dict[tuple[Partition, Producer], _Queue] = {}
         self._asking: set[asyncio.Future[Codes]] = set()  # the loop itself holds tasks only weakly
@@ -185,7 +185,7 @@ class Verifications:
             add=adds,
             supports_abortable=version >= ABORTABLE_SINCE,
         )
-        answer = ask(self._verifier, question)
+        answer = ask(self.verifier, question)
         if not is_later(answer):
             answered(answer)  # type: ignore[arg-type]  # it is no awaitable
             return
