@@ -17,7 +17,10 @@ from database_connections import connected
 from kit_mariadb import Mariadb, running_mariadb
 from kit_postgres import Postgres, running_postgres
 
-LOGICAL = "-c wal_level=logical -c max_wal_senders=20 -c max_replication_slots=60"
+LOGICAL = (
+    "-c wal_level=logical -c max_wal_senders=20 -c max_replication_slots=60 "
+    "-c max_connections=40 -c max_locks_per_transaction=10"
+)
 
 
 @pytest.fixture(scope="session")

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from decimal import Decimal
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -15,7 +16,9 @@ from sink_batches import ORIGIN, settings_of, sink_context
 
 from moldau.connect import Batch, Column, Schema, TopicPartition, Type, batch_of
 from moldau.connect.connectors.jdbc.dialects.postgresql import array_text, csv_text
+from moldau.connect.connectors.jdbc.record_columns import Rows
 from moldau.connect.connectors.jdbc.sink import JdbcSink
+from moldau.connect.connectors.jdbc.staging import Run, Staging
 from moldau.connect.errors import BadRecord, ConnectError, Retriable
 from moldau.connect.schema import (
     DATE,
@@ -439,3 +442,98 @@ def test_a_table_without_schema_is_made_of_values(any_database: str, started: An
     assert sql(any_database, "SELECT a, b FROM orders ORDER BY a") == [(1, "x"), (2, None)]
     assert bad == ["1: the value is no record: a table needs fields (HoistField makes one)"]
     assert batch_of("t", [{"a": 1}]).topic == "t"
+
+
+def test_thousands_of_refused_rows(any_database: str, started: Any, sql: Sql) -> None:
+    """Every second row is there already; savepoints for all of them would be more than a server has locks."""
+    sql(any_database, "CREATE TABLE orders (id INT PRIMARY KEY, name VARCHAR(9), price NUMERIC(9, 2))")
+    values = ", ".join(f"({n}, 'old')" for n in range(0, 4000, 2))
+    sql(any_database, f"INSERT INTO orders (id, name) VALUES {values}")
+    bad: list[str] = []
+    sink = started(any_database, bad)
+    runs = [run_of([{"id": n, "name": "new"} for n in range(at, at + 500)], at) for at in range(0, 4000, 500)]
+    write(sink, *runs)
+    assert len(bad) == 2000
+    found = sql(any_database, "SELECT name, count(*), sum(id % 2) FROM orders GROUP BY name ORDER BY name")
+    assert [tuple(map(str, row)) for row in found] == [("new", "2000", "2000"), ("old", "2000", "0")]
+    assert sql(any_database, "SELECT next_offset FROM moldau_offsets") == [(4000,)]
+
+
+def test_what_is_stored_before_a_refused_row_is_not_written_again(
+    any_database: str, started: Any, sql: Sql
+) -> None:
+    """A transaction that fails at a row becomes smaller ones; the worker goes on where the table stands."""
+    sql(any_database, "CREATE TABLE orders (id INT, name VARCHAR(9) NOT NULL, price NUMERIC(9, 2))")
+    sink = started(any_database)
+    values: list[dict[str, Any]] = [{"id": n, "name": "a"} for n in range(300)]
+    values[211]["name"] = None
+    with pytest.raises(BadRecord, match="orders-0@211 cannot be a row"):
+        write(sink, run_of(values[:100]), run_of(values[100:], 100))
+    ((stored,),) = sql(any_database, "SELECT count(*) FROM orders")
+    assert 150 <= stored <= 211
+    again = started(any_database)
+    assert again.positions([ORIGIN]) == {ORIGIN: stored}
+    assert [row[0] for row in sql(any_database, "SELECT id FROM orders ORDER BY id")] == list(range(stored))
+    values[211]["name"] = "b"
+    write(again, run_of(values[stored:], stored))
+    assert [row[0] for row in sql(any_database, "SELECT id FROM orders ORDER BY id")] == list(range(300))
+
+
+def test_a_constraint_that_is_checked_at_the_commit(postgres: str, started: Any, sql: Sql) -> None:
+    sql(
+        postgres,
+        "CREATE TABLE orders (id INT UNIQUE DEFERRABLE INITIALLY DEFERRED, name TEXT, price NUMERIC)",
+    )
+    bad: list[str] = []
+    sink = started(postgres, bad)
+    write(sink, run_of([{"id": n % 90} for n in range(100)]))
+    assert [int(each.partition(":")[0]) for each in bad] == list(range(90, 100))
+    assert sql(postgres, "SELECT count(*), count(DISTINCT id) FROM orders") == [(90, 90)]
+    assert sql(postgres, "SELECT next_offset FROM moldau_offsets") == [(100,)]
+
+
+TABLES = ("a", "b")
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.tuples(st.sampled_from([0, 1]), st.lists(st.integers(0, 9), max_size=6)), min_size=1),
+    st.data(),
+)
+def test_staged_runs_are_cut_at_offsets(runs: list[tuple[int, list[int]]], data: st.DataObject) -> None:
+    """Whatever is cut: every row is in one of both halves, on the side of its offset."""
+    staging, next_offset = Staging(), [0, 0]
+    for partition, numbers in runs:
+        count = len(numbers) + data.draw(st.integers(0, 2))  # the others were reported
+        if not count:
+            continue
+        origin, first = TopicPartition("orders", partition), next_offset[partition]
+        next_offset[partition] += count
+        batch = run_of([{"id": 1}] * count, first, origin=origin)
+        places = sorted(data.draw(st.permutations(range(count)))[: len(numbers)])
+        kinds = [data.draw(st.sampled_from(TABLES)) for _ in places]
+        parts = []
+        for kind in TABLES:
+            kept = np.array(
+                [place for place, each in zip(places, kinds, strict=True) if each == kind], np.int64
+            )
+            if len(kept):
+                made = {"id": pa.array(kept + first)}
+                parts.append((kind, Rows(made, {}, [], batch, kept, None)))
+        staging.add(Run(origin, first + count, batch, parts))  # type: ignore[arg-type]
+    pending, seen = [staging], dict.fromkeys([0, 1], 0)
+    found: list[tuple[int, int]] = []
+    while pending:
+        part = pending.pop()
+        if part.rows > 1:
+            pending += reversed(part.halves())
+            continue
+        for run in part.runs:
+            for _, rows in run.parts:
+                for offset in rows.columns["id"].to_pylist():
+                    assert seen[run.origin.partition] <= offset < run.end
+                    found.append((run.origin.partition, offset))
+            assert run.end >= seen[run.origin.partition]
+            seen[run.origin.partition] = run.end
+    assert len(found) == len(set(found)) == staging.rows
+    assert seen == dict(enumerate(next_offset))

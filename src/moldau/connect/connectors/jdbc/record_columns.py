@@ -11,7 +11,7 @@ Records without a schema get one that fits them all. What does not fit is found 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -52,6 +52,15 @@ class Rows:
 
     def __len__(self) -> int:
         return len(self.places)
+
+    def cut(self, first: int, end: int) -> Rows:
+        """Some of them; columns are not copied."""
+        return replace(
+            self,
+            columns={name: each.slice(first, end - first) for name, each in self.columns.items()},
+            places=self.places[first:end],
+            deleted=None if self.deleted is None else self.deleted[first:end],
+        )
 
     @property
     def size_bytes(self) -> int:

@@ -6,8 +6,12 @@
                       table by table: deletions, then rows (the last one of each key)
 
 A database that is away is tried again for `max.retries`; then, and where another task has moved a position,
-the worker hears of it and begins again where the table moldau_offsets stands. A row that the database
-refuses is found by halves, and reported alone.
+the worker hears of it and begins again where the table moldau_offsets stands.
+
+Where the database refuses a row, nothing of the transaction is stored, and each half of it becomes one of its
+own, and so on; one of a few rows has a savepoint for each attempt, in which the row is found and reported
+alone. (All in one transaction, thousands of refused rows would need as many savepoints, each of which holds a
+lock of the server's until the end: "out of shared memory", however often it is tried.)
 """
 
 from __future__ import annotations
@@ -25,12 +29,14 @@ from moldau.connect.connectors.jdbc.dialects import writer
 from moldau.connect.connectors.jdbc.offsets import Offsets
 from moldau.connect.connectors.jdbc.record_columns import KeyMode, Rows, rows_of
 from moldau.connect.connectors.jdbc.sink_settings import SINK_SETTINGS, check_sink, each_name
-from moldau.connect.connectors.jdbc.staging import Staging, settled, together
+from moldau.connect.connectors.jdbc.staging import Run, Staging, settled, together
 from moldau.connect.connectors.jdbc.tables import Table, Tables
 from moldau.connect.errors import BadRecord, ConnectError, Retriable
 from moldau.connect.sink import Sink, SinkContext
 
 SIZE_BYTES_MAX = 64 << 20
+APART_ROWS_MAX = 32
+"""Of a transaction with savepoints; it has at most twice as many, PostgreSQL keeps 64 at hand."""
 BACKOFF_SECONDS_MAX = 60.0
 
 
@@ -55,6 +61,8 @@ class JdbcSink(Sink):
         self._tables = Tables(self._database, settings)
         self._writer = writer(self._database, settings["db.timezone"], self._rows_max)
         self._staging = Staging()
+        self._reported: set[tuple[TopicPartition, int]] = set()
+        """Records of what is staged that the worker knows to be refused."""
 
     def check(self, settings: Mapping[str, Any]) -> Mapping[str, Sequence[str]]:
         """Contradictions; with none, whether the database can be reached."""
@@ -100,32 +108,40 @@ class JdbcSink(Sink):
             if unwritten is None:
                 return
             name = table_name(self.config["table.name.format"].replace("${topic}", batch.topic))
+            run = Run(batch.origin, batch.offsets[-1].as_py() + 1, unwritten, [])
             for rows in rows_of(unwritten, self._key, self.context.bad_record):
                 table, suited = self._again(
                     lambda rows=rows: self._tables.suited(name, rows, self._mode == "upsert")
                 )
-                self._staging.add(table, suited)
+                run.parts.append((table, suited))
         except Exception:
             self._reset()
             raise
-        self._staging.ends[batch.origin] = max(
-            batch.offsets[-1].as_py() + 1, self._staging.ends.get(batch.origin, 0)
-        )
+        self._staging.add(run)
         if self._staging.rows >= self._rows_max or self._staging.size_bytes >= SIZE_BYTES_MAX:
             self.flush()
 
     def flush(self) -> None:
-        """One transaction of all that is staged. Retriable: nothing of it is known to be stored."""
-        if not self._staging.ends:
+        """One transaction of all that is staged, or several where a row is refused. Retriable: what of it is
+        stored, the table moldau_offsets says."""
+        if not self._staging.runs:
             return
-        ends = dict(self._staging.ends)
+        left = [self._staging]
         try:
-            self._again(lambda: self._commit(ends))
+            while left:
+                part = left.pop()
+                ends = part.ends
+                if self._again(lambda part=part: self._commit(part)) or (
+                    part.rows <= APART_ROWS_MAX and self._again(lambda part=part: self._commit_apart(part))
+                ):
+                    self._offsets.moved(ends)
+                else:
+                    left += reversed(part.halves())
         except Exception:
             self._reset()  # the worker begins again where the table moldau_offsets stands
             raise
-        self._offsets.moved(ends)
         self._staging = Staging()
+        self._reported.clear()
 
     def stop(self) -> None:
         """Close the connections; what is not flushed will be written again."""
@@ -134,6 +150,7 @@ class JdbcSink(Sink):
 
     def _reset(self) -> None:
         self._staging = Staging()
+        self._reported.clear()
         self._offsets.forget()
         self._tables.forget()
 
@@ -152,12 +169,33 @@ class JdbcSink(Sink):
             left -= 1
             pause = min(pause * 2, BACKOFF_SECONDS_MAX)
 
-    def _commit(self, ends: Mapping[TopicPartition, int]) -> None:
-        groups = self._staging.groups()
-        with self._database.transaction() as connection:
-            self._offsets.advance(connection, ends)
-            for table, parts in groups:
-                self._write_parts(connection, table, parts)
+    def _commit(self, staging: Staging) -> bool:
+        """All of it or nothing; whether the database takes its rows."""
+        try:
+            with self._database.transaction() as connection, driver_errors(connection):
+                self._offsets.advance(connection, staging.ends)
+                for table, parts in staging.groups():
+                    self._write_together(connection, table, parts)
+        except RowRefused:
+            return False
+        return True
+
+    def _commit_apart(self, staging: Staging) -> bool:
+        """Without the rows that the database refuses, which are reported. False: it refuses at the end (a
+        constraint that is deferred), and which row it means is to be found."""
+        try:
+            with self._database.transaction() as connection:
+                self._offsets.advance(connection, staging.ends)
+                for table, parts in staging.groups():
+                    self._write_parts(connection, table, parts)
+        except RowRefused as refused:
+            if staging.rows > 1:
+                return False
+            ((table, (rows,)),) = staging.groups()
+            self._report(table, rows, str(refused))
+            with self._database.transaction() as connection:
+                self._offsets.advance(connection, staging.ends)
+        return True
 
     def _write_parts(self, connection: Any, table: Table, parts: list[Rows]) -> None:
         """All at once; if a row is refused, by halves."""
@@ -194,7 +232,11 @@ class JdbcSink(Sink):
     def _report(self, table: Table, rows: Rows, said: str) -> None:
         place, batch = int(rows.places[0]), rows.batch
         origin = f"{batch.origin.topic}-{batch.origin.partition}" if batch.origin else batch.topic
-        offset = batch.offsets[place].as_py() if batch.offsets is not None else "?"
+        offset = batch.offsets[place].as_py() if batch.offsets is not None else -1
+        if batch.origin is not None:
+            if (batch.origin, offset) in self._reported:
+                return  # by a transaction that did not come to its end
+            self._reported.add((batch.origin, offset))
         kinds = ", ".join(f"{name} {table.types[name]}" for name in rows.columns)
         self.context.bad_record(
             batch,
@@ -228,18 +270,7 @@ def _halves(parts: list[Rows]) -> list[list[Rows]]:
         middle = len(parts) // 2
         return [parts[:middle], parts[middle:]]
     rows, middle = parts[0], len(parts[0]) // 2
-    return [[_cut(rows, 0, middle)], [_cut(rows, middle, len(rows))]]
-
-
-def _cut(rows: Rows, first: int, end: int) -> Rows:
-    return Rows(
-        {name: each.slice(first, end - first) for name, each in rows.columns.items()},
-        rows.schemas,
-        rows.keys,
-        rows.batch,
-        rows.places[first:end],
-        None if rows.deleted is None else rows.deleted[first:end],
-    )
+    return [[rows.cut(0, middle)], [rows.cut(middle, len(rows))]]
 
 
 def _runs(gone: Any) -> list[tuple[int, int]]:
