@@ -12,20 +12,22 @@ from moldau.common.settings.sources import from_texts
 from moldau.tools.kafka import releases
 from moldau.tools.kafka.homes.config_files import config_files
 from moldau.tools.kafka.homes.processes import Process, log_folder
+from moldau.tools.kafka.lines.script_words import script_words
 from moldau.tools.kafka.problems import CommandLineError, ToolError
 from moldau.tools.kafka.programs import storage, zookeeper_shell
 from moldau.tools.kafka.programs.consumer_perf_test import java_time_format, moment
 from moldau.tools.kafka.programs.leader_election import parse_places
-from moldau.tools.kafka.programs.server_start import parse
+from moldau.tools.kafka.programs.server_start import USAGE
 from moldau.tools.kafka.programs.server_stop import node_id
 
 
 def test_the_command_line_of_a_broker() -> None:
-    assert parse(["-daemon", "a", "--override", "x=1", "--override=y=2=3"]) == ("a", ["x=1", "y=2=3"], True)
-    assert parse(["-name", "kafkaServer", "-loggc", "a"]) == ("a", [], False)
+    words = ["-daemon", "a", "--override", "x=1", "--override=y=2=3"]
+    assert script_words(words, USAGE) == (["a"], ["x=1", "y=2=3"], True)
+    assert script_words(["-name", "kafkaServer", "-loggc", "a"], USAGE) == (["a"], [], False)
     for wrong in ([], ["--help"], ["a", "b"], ["a", "--override"], ["a", "--override", "x"]):
         with pytest.raises(CommandLineError) as problem:
-            parse(wrong)
+            script_words(wrong, USAGE)
         assert "USAGE" in f"{problem.value} {problem.value.hint}"
 
 

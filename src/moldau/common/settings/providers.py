@@ -49,6 +49,18 @@ def fill_in(texts: Mapping[str, str], environment: Mapping[str, str]) -> dict[st
     }
 
 
+def read_settings(path: Path, environment: Mapping[str, str], errors: str = "strict") -> dict[str, str]:
+    """The settings of a property file, with their variables replaced; providers' own settings are left out.
+    OSError, SettingError; ValueError: it is no property file. `errors`: as `open` takes it, for bytes that
+    are not UTF-8.
+    """
+    texts = parse_properties(path.read_text(encoding="utf-8", errors=errors))
+    if DECLARED not in texts:
+        return texts
+    filled = fill_in(texts, environment)
+    return {name: value for name, value in filled.items() if not name.startswith(DECLARED)}
+
+
 def undeclared(texts: Mapping[str, str]) -> list[str]:
     """The names of settings with a variable of one of the usual providers that is not declared: it stands
     there as it is, which is hardly what was meant.

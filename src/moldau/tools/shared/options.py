@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from moldau.tools.shared.connection import Connection
 
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
@@ -64,6 +66,12 @@ Throttle = Annotated[
 ]
 AtOnce = Annotated[
     int, typer.Option("--at-once", metavar="COUNT", min=1, help="How many partitions move at a time.")
+]
+ServiceSettings = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set", "-s", metavar="NAME=VALUE", help="A setting of the file of --config. May be repeated."
+    ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs instead of a table.")]
 
@@ -157,24 +165,28 @@ def _merge_file(context: Any, path: str) -> None:
 
 
 def read_client_file(path: str) -> dict[str, str]:
-    """The settings of a property file, with `${file:...}` and the like filled in. UsageError."""
-    import os
+    """The settings of --command-config. UsageError."""
     from pathlib import Path
 
-    from moldau.common.core.properties import parse_properties
-    from moldau.common.settings.providers import DECLARED, fill_in
+    return read_property_file(Path(path), "--command-config")
+
+
+def read_property_file(path: Path, option: str) -> dict[str, str]:
+    """The settings of the file that an option names, `${file:...}` and the like filled in. UsageError."""
+    import os
+
+    from moldau.common.settings.providers import read_settings
     from moldau.common.settings.rows import SettingError
     from moldau.tools.shared.errors import UsageError
 
     try:
-        settings = fill_in(parse_properties(Path(path).read_text(encoding="utf-8")), os.environ)
+        return read_settings(path, os.environ)
     except OSError as problem:
-        raise UsageError(f"--command-config {path} cannot be read: {problem.strerror}") from None
+        raise UsageError(f"{option} {path} cannot be read: {problem.strerror}") from None
     except SettingError as problem:
-        raise UsageError(f"--command-config {path}: {problem.sentence}") from None
-    except ValueError:
-        raise UsageError(f"--command-config {path} is not a property file") from None
-    return {name: value for name, value in settings.items() if not name.startswith(DECLARED)}
+        raise UsageError(f"{option} {path}: {problem.sentence}") from None
+    except ValueError as problem:
+        raise UsageError(f"{option} {path} is not a property file: {problem}") from None
 
 
 def parse_assignments(assignments: list[str] | None, option: str) -> dict[str, str]:

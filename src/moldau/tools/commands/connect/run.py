@@ -8,8 +8,7 @@ from typing import Annotated
 import typer
 
 from moldau.tools.shared.errors import CommandError
-from moldau.tools.shared.options import DEFAULT_BOOTSTRAP, Bootstrap, Json, parse_assignments
-from moldau.tools.shared.service_options import ServiceSettings
+from moldau.tools.shared.options import DEFAULT_BOOTSTRAP, Bootstrap, Json, ServiceSettings, parse_assignments
 
 HELP = """Run a worker until Ctrl-C (or SIGTERM); workers of one group.id share connectors.
 

@@ -13,10 +13,11 @@ from moldau.tools.shared.options import (
     Bootstrap,
     ClientSettings,
     Json,
+    ServiceSettings,
     parse_assignments,
+    read_property_file,
     teach,
 )
-from moldau.tools.shared.service_options import ServiceSettings, properties_of
 
 HELP = """Run a schema registry until Ctrl-C (or SIGTERM), with Confluent's paths, errors and records.
 
@@ -62,7 +63,7 @@ def registry(
     as_json: Json = False,
 ) -> None:
     """Run a registry (see HELP)."""
-    texts = properties_of(config)
+    texts = read_property_file(config, "--config") if config is not None else {}
     texts |= parse_assignments(settings, "--set")
     texts |= {f"kafkastore.{name}": value for name, value in parse_assignments(client_settings, "-X").items()}
     if listen:

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from moldau.tools.kafka.lines.script_words import script_words
 from moldau.tools.kafka.problems import FAILED, CommandLineError
 
-_IGNORED = {"-loggc": 0, "-name": 1}  # what Kafka's scripts pass to each other
 _READY = "Connect worker is ready"
 
 
@@ -31,7 +31,7 @@ def standalone(words: Sequence[str]) -> int:
 
 
 def _run(tool: str, words: Sequence[str], usage: str) -> int:
-    files, background = parse(words, usage)
+    files, _, background = script_words(words, usage, files_max=None)
     if tool == "connect-distributed" and len(files) > 1:
         raise CommandLineError(f"Found non argument parameters: {' '.join(files[1:])}", usage)
     for each in files:
@@ -55,23 +55,3 @@ def _run(tool: str, words: Sequence[str], usage: str) -> int:
     except UsageError as problem:
         raise CommandLineError(str(problem), usage) from None
     return FAILED if run_worker(texts, connectors, file=Path(files[0]), as_json=False) else 0
-
-
-def parse(words: Sequence[str], usage: str) -> tuple[list[str], bool]:
-    """The files, and whether to run in the background."""
-    files: list[str] = []
-    background = False
-    remaining = list(words)
-    while remaining:
-        word = remaining.pop(0)
-        if word in ("-daemon", "--daemon"):
-            background = True
-        elif word in _IGNORED:
-            del remaining[: _IGNORED[word]]
-        elif word.startswith("-"):
-            raise CommandLineError(usage)
-        else:
-            files.append(word)
-    if not files:
-        raise CommandLineError(usage)
-    return files, background

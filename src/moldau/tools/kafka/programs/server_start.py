@@ -11,12 +11,12 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from moldau.tools.kafka.lines.script_words import script_words
 from moldau.tools.kafka.problems import FAILED, CommandLineError
 
 TOOL = "kafka-server-start"
 USAGE = "USAGE: kafka-server-start.sh [-daemon] server.properties [--override property=value]*"
 READY = "moldau is ready"
-_IGNORED = {"-loggc": 0, "-name": 1}  # what Kafka's scripts pass to each other
 
 
 def main(words: Sequence[str]) -> int:
@@ -26,7 +26,7 @@ def main(words: Sequence[str]) -> int:
 
         print(KAFKA_VERSION)
         return 0
-    file, overrides, background = parse(words)
+    (file,), overrides, background = script_words(words, USAGE)
     if not Path(file).is_file():
         raise CommandLineError(f"{file} is not there: name the broker's settings", USAGE)
     if background:
@@ -47,32 +47,6 @@ def main(words: Sequence[str]) -> int:
             file=sys.stderr,
         )
     return FAILED if code else 0
-
-
-def parse(words: Sequence[str]) -> tuple[str, list[str], bool]:
-    """The settings' file, the overrides, and whether to run in the background."""
-    file = ""
-    overrides: list[str] = []
-    background = False
-    remaining = list(words)
-    while remaining:
-        word = remaining.pop(0)
-        if word in ("-daemon", "--daemon"):
-            background = True
-        elif word in _IGNORED:
-            del remaining[: _IGNORED[word]]
-        elif word == "--override" or word.startswith("--override="):
-            value = word.partition("=")[2] if "=" in word else (remaining.pop(0) if remaining else "")
-            if "=" not in value:
-                raise CommandLineError(f"--override needs property=value, not {value!r}", USAGE)
-            overrides.append(value)
-        elif file:
-            raise CommandLineError(f"Found non argument parameters: {word}", USAGE)
-        else:
-            file = word
-    if not file or file in ("--help", "-h"):
-        raise CommandLineError(USAGE)
-    return file, overrides, background
 
 
 def _zookeeper(file: str, overrides: Sequence[str]) -> str:

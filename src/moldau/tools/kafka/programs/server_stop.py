@@ -7,8 +7,9 @@ from pathlib import Path
 
 from moldau.tools.kafka.homes.processes import Process, started_with, stop
 from moldau.tools.kafka.lines.options import Option, Parser
+from moldau.tools.kafka.lines.script_words import script_words
 from moldau.tools.kafka.problems import CommandLineError, ToolError
-from moldau.tools.kafka.programs.server_start import TOOL, parse
+from moldau.tools.kafka.programs.server_start import TOOL, USAGE
 
 PARSER = Parser(
     "kafka-server-stop",
@@ -43,7 +44,7 @@ def node_id(process: Process, words: Sequence[str]) -> str:
     from moldau.common.core.properties import parse_properties
 
     try:
-        file, overrides, _ = parse(words)
+        (file,), overrides, _ = script_words(words, USAGE)
         folder = Path(f"/proc/{process.pid}/cwd")
         texts = parse_properties(
             (folder / file if folder.exists() else Path(file)).read_text(encoding="utf-8")

@@ -12,18 +12,18 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from moldau.tools.kafka.java.properties import read_properties
+from moldau.tools.kafka.lines.script_words import script_words
 from moldau.tools.kafka.problems import CommandLineError, ToolError
 
 TOOL = "zookeeper-server-start"
 USAGE = "USAGE: zookeeper-server-start.sh [-daemon] zookeeper.properties"
 MARK = "-Dmoldau.tool=zookeeper-server-start"
 HEAP = "-Xmx512M"
-_IGNORED = {"-loggc": 0, "-name": 1}
 
 
 def main(words: Sequence[str]) -> int:
     """Become a ZooKeeper server, or start one in the background. Returns only in the second case."""
-    file, background = _parse(words)
+    (file,), _, background = script_words(words, USAGE)
     if not Path(file).is_file():
         raise CommandLineError(f"{file} is not there: name ZooKeeper's settings", USAGE)
     settings = read_properties(file)
@@ -47,24 +47,6 @@ def main(words: Sequence[str]) -> int:
     sys.stdout.flush()
     os.execv(command[0], command)
     return 1
-
-
-def _parse(words: Sequence[str]) -> tuple[str, bool]:
-    file, background = "", False
-    remaining = list(words)
-    while remaining:
-        word = remaining.pop(0)
-        if word in ("-daemon", "--daemon"):
-            background = True
-        elif word in _IGNORED:
-            del remaining[: _IGNORED[word]]
-        elif file:
-            raise CommandLineError(f"Found non argument parameters: {word}", USAGE)
-        else:
-            file = word
-    if not file or file in ("--help", "-h"):
-        raise CommandLineError(USAGE)
-    return file, background
 
 
 def _port(file: str, settings: dict[str, str]) -> int:
