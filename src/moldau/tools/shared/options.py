@@ -69,9 +69,7 @@ AtOnce = Annotated[
 ]
 ServiceSettings = Annotated[
     list[str] | None,
-    typer.Option(
-        "--set", "-s", metavar="NAME=VALUE", help="A setting of that file. May be repeated."
-    ),
+    typer.Option("--set", "-s", metavar="NAME=VALUE", help="A setting of that file. May be repeated."),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs instead of a table.")]
 
