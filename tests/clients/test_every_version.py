@@ -660,7 +660,9 @@ def test_every_version_is_answered(
 def test_what_else_is_advertised_is_known_and_answered(
     bootstrap: str, ranges: dict[int, tuple[int, int]]
 ) -> None:
-    others = [key for key in ranges if api_key_map[key] not in MUST_BE_ADVERTISED]
+    own = {key for key in ranges if key >= 21000}  # Moldau's, which no other client knows
+    assert own == {21000, 21001}
+    others = [key for key in ranges if key not in own and api_key_map[key] not in MUST_BE_ADVERTISED]
     for key in others:
         load_request_schema(key, ranges[key][1])
 
@@ -694,6 +696,8 @@ def requests_of_all(
 ) -> Iterator[tuple[int, int, dict[str, Any]]]:
     """Every request once, in every version: the seed of the bad-input tests."""
     for key, (lowest, highest) in sorted(ranges.items()):
+        if key >= 21000:  # Moldau's own
+            continue
         name = api_key_map[key]
         for version in range(3 if name == "produce" else lowest, highest + 1):
             if name in REQUESTS:

@@ -29,6 +29,7 @@ from moldau.broker.stages.cluster import Cluster, open_cluster
 from moldau.broker.stages.coordination import Coordination, build_coordination
 from moldau.broker.stages.ground import Ground, SettingsInEffect, make_logs
 from moldau.broker.stages.metadata_changes import MetadataChanges
+from moldau.broker.stages.mirroring import LateMirroring
 from moldau.broker.stages.replication import Replication, build_replication
 from moldau.broker.stages.serving import Serving, begin_serving, build_serving
 from moldau.broker.stages.stops import Stops
@@ -179,11 +180,13 @@ class Node:
         coordination = self._keep(build_coordination(ground, addresses, cluster, replication))
         # A change that is being written now may come while parts are stopped: the next start carries it out.
         ground.stops.add("subscribers of the metadata", self.metadata.close)
-        serving = self._keep(build_serving(ground, addresses, cluster, replication, coordination))
-        changes = MetadataChanges(ground, addresses, cluster, replication, coordination, serving)
+        mirroring = LateMirroring(ground, cluster, replication, coordination)
+        serving = self._keep(build_serving(ground, addresses, cluster, replication, coordination, mirroring))
+        changes = MetadataChanges(ground, addresses, cluster, replication, coordination, serving, mirroring)
         self.metadata.subscribe(changes.apply)
         self.metadata.subscribe(coordination.coordinators.metadata_changed)
         self._round_trips = await begin_serving(ground, addresses, cluster, replication, serving)
+        mirroring.image_changed(self.metadata.image)
         self._enter("RUNNING")
 
     def _make_ground(self) -> Ground:

@@ -33,6 +33,7 @@ COMMANDS: dict[str, str] = {
     "users": "moldau.tools.commands.users.command",
     "quotas": "moldau.tools.commands.quotas.command",
     "transactions": "moldau.tools.commands.transactions.command",
+    "mirror": "moldau.tools.commands.mirror.command",
     "perf": "moldau.tools.commands.perf.command",
     "streams": "moldau.tools.commands.streams.command",
     "brokers": "moldau.tools.commands.brokers.command",

@@ -114,4 +114,4 @@ def test_every_parameter_that_names_a_topic_or_a_group_is_completed() -> None:
         if each.name in ("topic", "topics", "names", "patterns", "group", "groups")
         and each._custom_shell_complete is None
     ]
-    assert bare == ["topics create: topics"]  # of which none exists yet
+    assert bare == ["topics create: topics", "mirror create: topics"]  # of which none exists yet

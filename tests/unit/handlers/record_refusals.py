@@ -35,6 +35,8 @@ load_all()
 FILE = Path(__file__).parent / "kafka_refusals.txt"
 READ, WRITE, DESCRIBE = Operation.READ, Operation.WRITE, Operation.DESCRIBE
 TOPIC, GROUP, TRANSACTIONAL_ID = ResourceType.TOPIC, ResourceType.GROUP, ResourceType.TRANSACTIONAL_ID
+OWN_FROM = 21000
+"""API keys that Kafka does not have."""
 LOGIN = ("SaslHandshake", "SaslAuthenticate")
 _ROWS_BY_NAME = (
     "Produce Fetch Metadata DeleteTopics CreateTopics CreatePartitions OffsetCommit OffsetFetch "
@@ -117,7 +119,11 @@ class Named:
 def requests_of(stage: Stage, world: Named) -> Iterator[tuple[str, int, Any]]:
     """The stage's requests: name, version, message."""
     for _, entry in sorted(TABLE.items()):
-        if entry.name in LOGIN or (stage.apis is not None and entry.name not in stage.apis):
+        if (
+            entry.api_key >= OWN_FROM
+            or entry.name in LOGIN
+            or (stage.apis is not None and entry.name not in stage.apis)
+        ):
             continue
         makes = {"": REQUESTS[entry.name], **VARIANTS.get(entry.name, {})}
         for suffix, make in makes.items():

@@ -72,6 +72,8 @@ from moldau.common.protocol.messages import unregister_broker as unregister_brok
 from moldau.common.protocol.messages import update_features as update_features_m
 from moldau.common.protocol.messages import write_txn_markers as write_txn_markers_m
 from moldau.common.protocol.messages.offset_fetch import OffsetFetchRequest
+from moldau.common.protocol.own import alter_mirrors as alter_mirrors_m
+from moldau.common.protocol.own import describe_mirrors as describe_mirrors_m
 
 TOPIC, BROKER, LOGGER, METRICS, GROUP = 2, 4, 8, 16, 32  # resource types of settings
 ZERO = bytes(16)
@@ -492,6 +494,16 @@ def list_partition_reassignments(world: Any, version: int) -> Any:
 @makes
 def unregister_broker(world: Any, version: int) -> Any:
     return unregister_broker_m.UnregisterBrokerRequest(broker_id=7)
+
+
+@makes
+def alter_mirrors(world: Any, version: int) -> Any:
+    return alter_mirrors_m.AlterMirrorsRequest(action="pause", link="no-link", topics=None)
+
+
+@makes
+def describe_mirrors(world: Any, version: int) -> Any:
+    return describe_mirrors_m.DescribeMirrorsRequest(links=None)
 
 
 @makes

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from moldau.broker.metadata import changes as ch
+from moldau.broker.metadata import mirror_changes as mirroring
 from moldau.broker.metadata.changes import replay
 from moldau.broker.metadata.codec import (
     decode_changes,
@@ -19,6 +20,7 @@ from moldau.broker.metadata.codec import (
 from moldau.broker.metadata.delegation_tokens import DelegationToken
 from moldau.broker.metadata.difference import changes_between
 from moldau.broker.metadata.image import EMPTY_IMAGE, LogEnd, PartitionState, ResourceType
+from moldau.broker.metadata.mirrors import MirrorState, MirrorTopic
 from moldau.common.core.slow_lane import all_steps
 from moldau.common.credentials.scram import ScramCredential
 from moldau.common.protocol.acls import Acl
@@ -42,6 +44,8 @@ KINDS = [
     "tokens",
     "scram",
     "quotas",
+    "links",
+    "mirrors",
 ]
 
 
@@ -87,6 +91,18 @@ def acls():
     )
 
 
+def mirrors():
+    return st.builds(
+        MirrorTopic,
+        st.sampled_from(NAMES),
+        st.sampled_from(NAMES),
+        st.binary(min_size=16, max_size=16),
+        st.sampled_from(MirrorState),
+        st.lists(st.integers(0, 3), max_size=2).map(tuple),
+        st.text(max_size=5),
+    )
+
+
 def scram_credentials():
     return st.builds(
         ScramCredential, st.binary(max_size=4), st.binary(max_size=4), st.binary(), st.integers(1, 9)
@@ -108,6 +124,14 @@ def histories(draw):
                 number += 1
                 topics[name] = len(partitions)
                 entry.append(ch.TopicCreated(name, number.to_bytes(16, "big"), partitions))
+            elif kind == "mirrors" and name in topics:
+                entry.append(mirroring.MirrorTopicSet(name, draw(mirrors())))
+                if draw(st.booleans()):
+                    entry.append(mirroring.MirrorTopicRemoved(name))
+            elif kind == "links":
+                entry.append(mirroring.MirrorLinkSet(name, {"x": draw(st.text(max_size=5))}))
+                if draw(st.booleans()):
+                    entry.append(mirroring.MirrorLinkRemoved(draw(st.sampled_from(NAMES))))
             elif kind == "delete" and name in topics:
                 del topics[name]
                 entry.append(ch.TopicDeleted(name))

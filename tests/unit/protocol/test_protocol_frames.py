@@ -22,7 +22,7 @@ def requests() -> list[type[Message]]:
     return [
         cls
         for cls in Message.__subclasses__()
-        if hasattr(cls, "RESPONSE") and cls.__module__.startswith("moldau.")
+        if hasattr(cls, "RESPONSE") and cls.__module__.startswith("moldau.") and ".own." not in cls.__module__
     ]
 
 

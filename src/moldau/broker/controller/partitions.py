@@ -25,6 +25,7 @@ from moldau.broker.controller.decision import (
 )
 from moldau.broker.controller.in_sync import with_in_sync
 from moldau.broker.controller.membership import RulesOf, default_rules
+from moldau.broker.controller.mirror_guard import refuse_mirror
 from moldau.broker.controller.placement import place
 from moldau.broker.controller.reassignment_rules import completed
 from moldau.broker.controller.topics import PARTITIONS_PER_TOPIC_MAX
@@ -47,8 +48,10 @@ def create_partitions(
     asked: Sequence[MorePartitions],
     source: random.Random,
     limit: MutationLimit | None = None,
+    *,
+    for_mirrors: bool = False,
 ) -> Steps[list[tuple[str, Outcome]]]:
-    """Decide on further partitions. `limit`: the client's quota."""
+    """Decide on further partitions. `limit`: the client's quota. `for_mirrors`: their sources have more."""
     counts = Counter(more.topic for more in asked)
     changes: list[Change] = []
     results: dict[str, Outcome] = {}
@@ -58,6 +61,8 @@ def create_partitions(
         try:
             if counts[more.topic] > 1:
                 raise Refusal(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
+            if not for_mirrors:
+                refuse_mirror(image, more.topic, "get further partitions")
             added = yield from _add(image, more, source, RECORDS_MAX - records)
             if added is not None:
                 check_mutation(limit, more.topic, len(added.partitions))

@@ -19,6 +19,7 @@ from moldau.broker.controller.decision import (
     Steps,
     check_mutation,
 )
+from moldau.broker.controller.mirror_guard import refuse_mirror
 from moldau.broker.controller.names import METADATA_TOPIC, CollisionIndex, check_name
 from moldau.broker.controller.placement import Placing, place
 from moldau.broker.controller.policies import Verdicts, complete
@@ -250,6 +251,7 @@ def delete_topics(
                     ErrorCode.INVALID_REQUEST,
                     "The provided topic name maps to an ID that was already supplied.",
                 )
+            refuse_mirror(image, found, "be deleted")
             check_mutation(limit, found, len(image.topics[found].partitions))
         except Refusal as refusal:
             results.append(DeletedTopic(name, topic_id, refusal.outcome))

@@ -79,6 +79,7 @@ class Log:
         "epochs",
         "files",
         "flusher",
+        "keeps_all",
         "leader",
         "offline_cause",
         "on_error",
@@ -122,6 +123,9 @@ class Log:
         """Called with every disk error, before it is returned or raised."""
         self.on_roll: Callable[[Log], None] = lambda log: None
         """Called when a segment is full: a good moment to sync it."""
+        self.keeps_all = False
+        """Whether retention by age and size stands still: the log is a mirror, whose start follows another's.
+        """
         self.offline_cause = ""
         """Why this log alone is offline; empty when its directory is."""
         self.damage: tuple[int, str] | None = None
@@ -336,7 +340,12 @@ class Log:
             return []  # a worker reads them, and a snapshot would hold producers of what was cut off
         files = self.files
         count = retention.expendable(
-            self._stretches(), self.settings, self.log_start_offset, high_watermark, now_ms
+            self._stretches(),
+            self.settings,
+            self.log_start_offset,
+            high_watermark,
+            now_ms,
+            by_settings=not self.keeps_all,
         )
         if not count:
             return []

@@ -22,6 +22,7 @@ from moldau.broker.metadata.image import (
     ResourceType,
     TopicState,
 )
+from moldau.broker.metadata.mirrors import MirrorLink, MirrorTopic
 from moldau.common.access.quota_entities import QuotaEntity
 from moldau.common.credentials.scram_credential import ScramCredential
 from moldau.common.protocol.acls import Acl
@@ -38,6 +39,8 @@ class Draft:
         "configs",
         "delegation_tokens",
         "features",
+        "mirror_links",
+        "mirrors",
         "quotas",
         "scalars",
         "scram",
@@ -58,6 +61,8 @@ class Draft:
         self.scalars: dict[str, str | int | bytes] = {}
         self.quotas = base.quotas
         self.features = base.features
+        self.mirror_links = base.mirror_links
+        self.mirrors = base.mirrors
 
     def edit_brokers(self) -> dict[int, BrokerState]:
         """The brokers, to be changed."""
@@ -115,6 +120,20 @@ class Draft:
             self.quotas = dict(self.quotas)
         return self.quotas  # type: ignore[return-value]
 
+    def edit_mirror_links(self) -> dict[str, MirrorLink]:
+        """The links to other clusters, to be changed."""
+        if "mirror_links" not in self._copied:
+            self._copied.add("mirror_links")
+            self.mirror_links = dict(self.mirror_links)
+        return self.mirror_links  # type: ignore[return-value]
+
+    def edit_mirrors(self) -> dict[str, MirrorTopic]:
+        """The mirror topics by name, to be changed."""
+        if "mirrors" not in self._copied:
+            self._copied.add("mirrors")
+            self.mirrors = dict(self.mirrors)
+        return self.mirrors  # type: ignore[return-value]
+
     def finish(self, version: int) -> Image:
         """The image, at this version."""
         return self._base._replace(
@@ -128,6 +147,8 @@ class Draft:
             scram=self.scram,
             quotas=self.quotas,
             features=self.features,
+            mirror_links=self.mirror_links,
+            mirrors=self.mirrors,
             **self.scalars,  # type: ignore[arg-type]
         )
 
@@ -319,7 +340,7 @@ class TopicCreated(NamedTuple):
 
 
 class TopicDeleted(NamedTuple):
-    """A topic was deleted, with its settings."""
+    """A topic was deleted, with its settings, and what it mirrored."""
 
     name: str
 
@@ -329,6 +350,8 @@ class TopicDeleted(NamedTuple):
         key = (ResourceType.TOPIC, self.name)
         if key in draft.configs:
             del draft.edit_configs()[key]
+        if self.name in draft.mirrors:
+            del draft.edit_mirrors()[self.name]
 
 
 class PartitionsAdded(NamedTuple):

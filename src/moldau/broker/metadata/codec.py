@@ -19,6 +19,7 @@ from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from typing import Any
 
 from moldau.broker.metadata import changes as ch
+from moldau.broker.metadata import mirror_changes as mirroring
 from moldau.broker.metadata.delegation_tokens import DelegationToken
 from moldau.broker.metadata.image import (
     FIRST_LEVELS,
@@ -30,6 +31,7 @@ from moldau.broker.metadata.image import (
     TopicState,
 )
 from moldau.broker.metadata.levels import complaint
+from moldau.broker.metadata.mirrors import MirrorLink, MirrorState, MirrorTopic
 from moldau.common.access.quota_entities import QuotaEntity
 from moldau.common.core.ids import uuid_from_text, uuid_to_text
 from moldau.common.credentials.scram_credential import ScramCredential
@@ -205,6 +207,17 @@ def _entity(parts: Sequence[Sequence[Any]]) -> QuotaEntity:
     return tuple([(kind, name) for kind, name in parts])
 
 
+def _fields_of_mirror(mirror: MirrorTopic) -> list[Any]:
+    link, source, source_id, state, left, reason = mirror
+    return [link, source, uuid_to_text(source_id), str(state), left, reason]
+
+
+def _mirror(
+    link: str, source: str, source_id: str, state: str, left: Sequence[int], reason: str
+) -> MirrorTopic:
+    return MirrorTopic(link, source, uuid_from_text(source_id), MirrorState(state), tuple(left), reason)
+
+
 _Row = tuple[str, Callable[[Any], Iterable[Any]], Callable[..., ch.Change]]
 _BY_TYPE: dict[type, _Row] = {
     ch.ClusterCreated: ("cluster-created", list, ch.ClusterCreated),
@@ -296,6 +309,14 @@ _BY_TYPE: dict[type, _Row] = {
         lambda entity, values: ch.ClientQuotasChanged(_entity(entity), values),
     ),
     ch.ProducerIdsAllocated: ("producer-ids-allocated", list, ch.ProducerIdsAllocated),
+    mirroring.MirrorLinkSet: ("mirror-link-set", list, mirroring.MirrorLinkSet),
+    mirroring.MirrorLinkRemoved: ("mirror-link-removed", list, mirroring.MirrorLinkRemoved),
+    mirroring.MirrorTopicSet: (
+        "mirror-topic-set",
+        lambda change: [change.topic, _fields_of_mirror(change.mirror)],
+        lambda topic, fields: mirroring.MirrorTopicSet(topic, _mirror(*fields)),
+    ),
+    mirroring.MirrorTopicRemoved: ("mirror-topic-removed", list, mirroring.MirrorTopicRemoved),
 }
 """For each change: its kind as it is written, its fields as JSON (tuples become lists), and the way back."""
 _WITH_PARTITIONS = frozenset({ch.TopicCreated, ch.PartitionsAdded, ch.PartitionsChanged})
@@ -324,6 +345,16 @@ def encode_image(image: Image) -> dict[str, Any]:
         **({"features": dict(image.features)} if image.features else {}),
         **({"scram": _fields_of_users(image)} if image.scram else {}),
         **({"scram_secret": _text(image.scram_secret)} if image.scram_secret else {}),
+        **(
+            {"mirror_links": {link.name: link.settings for link in image.mirror_links.values()}}
+            if image.mirror_links
+            else {}
+        ),
+        **(
+            {"mirrors": {topic: _fields_of_mirror(each) for topic, each in image.mirrors.items()}}
+            if image.mirrors
+            else {}
+        ),
     }
 
 
@@ -365,4 +396,6 @@ def decode_image(value: Mapping[str, Any]) -> Image:
         scram_secret=_bytes(value.get("scram_secret", "")),
         quotas={_entity(entity): values for entity, values in value.get("quotas", ())},
         features=value.get("features", {}),
+        mirror_links={name: MirrorLink(name, own) for name, own in value.get("mirror_links", {}).items()},
+        mirrors={topic: _mirror(*fields) for topic, fields in value.get("mirrors", {}).items()},
     )

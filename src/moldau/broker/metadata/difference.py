@@ -39,6 +39,12 @@ from moldau.broker.metadata.changes import (
     TopicDeleted,
 )
 from moldau.broker.metadata.image import BrokerState, Image, ResourceType, TopicState
+from moldau.broker.metadata.mirror_changes import (
+    MirrorLinkRemoved,
+    MirrorLinkSet,
+    MirrorTopicRemoved,
+    MirrorTopicSet,
+)
 
 
 def changes_between(old: Image, new: Image) -> list[Change]:
@@ -62,6 +68,7 @@ def changes_between(old: Image, new: Image) -> list[Change]:
     changes += _of_delegation_tokens(old, new)
     changes += _of_scram(old, new)
     changes += _of_quotas(old, new)
+    changes += _of_mirrors(old, new, remade)
     if new.next_producer_id != old.next_producer_id:
         changes.append(ProducerIdsAllocated(new.controller_id, new.next_producer_id))
     return changes
@@ -190,3 +197,19 @@ def _of_quotas(old: Image, new: Image) -> Iterator[Change]:
             values: dict[str, float | None] = dict.fromkeys(key for key in before if key not in after)
             values.update((key, value) for key, value in after.items() if before.get(key) != value)
             yield ClientQuotasChanged(entity, values)
+
+
+def _of_mirrors(old: Image, new: Image, remade: set[str]) -> Iterator[Change]:
+    if old.mirror_links is not new.mirror_links:
+        for name in old.mirror_links:
+            if name not in new.mirror_links:
+                yield MirrorLinkRemoved(name)
+        for name, link in new.mirror_links.items():
+            if old.mirror_links.get(name) != link:
+                yield MirrorLinkSet(name, link.settings)
+    for topic in old.mirrors:
+        if topic not in new.mirrors and topic not in remade:
+            yield MirrorTopicRemoved(topic)
+    for topic, mirror in new.mirrors.items():
+        if topic in remade or old.mirrors.get(topic) != mirror:
+            yield MirrorTopicSet(topic, mirror)

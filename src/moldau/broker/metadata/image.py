@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from moldau.broker.metadata.delegation_tokens import DelegationTokens
+from moldau.broker.metadata.mirrors import NO_LINKS, NO_MIRRORS, MirrorLinks, Mirrors
 from moldau.common.access.quota_entities import Quotas
 from moldau.common.credentials.scram_credential import ScramCredential
 from moldau.common.protocol.acls import Acls
@@ -175,6 +176,9 @@ class Image(NamedTuple):
     quotas: Quotas = MappingProxyType({})
     features: Mapping[str, int] = MappingProxyType({})
     """Levels of Kafka's features that were changed (metadata/features.py)."""
+    mirror_links: MirrorLinks = NO_LINKS
+    mirrors: Mirrors = NO_MIRRORS
+    """The topics that mirror another cluster's, or did before a failover, by name."""
 
     def topic_by_id(self, topic_id: bytes) -> TopicState | None:
         """The topic of this id."""

@@ -10,6 +10,7 @@ registered broker reads. So no broker meets a change that it cannot read.
     level 3   who may log in, do what, and how much: ACLs, SCRAM credentials, delegation tokens, client quotas
     level 4   doubtful replicas, and where their logs end
     level 5   levels of Kafka's features (features.py)
+    level 6   links to other clusters and mirror topics (mirrors.py)
 
 A new cluster begins at the highest level. An older one keeps its level until an administrator raises it
 (UpdateFeatures, `kafka-features upgrade`). Levels are never lowered: what was written would not be readable.
@@ -39,12 +40,18 @@ from moldau.broker.metadata.changes import (
     TopicCreated,
 )
 from moldau.broker.metadata.image import FIRST_LEVELS, Image, PartitionState
+from moldau.broker.metadata.mirror_changes import (
+    MirrorLinkRemoved,
+    MirrorLinkSet,
+    MirrorTopicRemoved,
+    MirrorTopicSet,
+)
 
 FEATURE = "moldau.metadata.version"
 """The name under which clients see the level (ApiVersions, UpdateFeatures)."""
 
 LEVEL_MIN = 1
-LEVEL_MAX = 5
+LEVEL_MAX = 6
 LEVELS = (LEVEL_MIN, LEVEL_MAX)
 """The levels that this version of Moldau reads."""
 
@@ -56,6 +63,8 @@ LOG_ENDS_LEVEL = 4
 """From this level on the longest log leads after all have lost power."""
 FEATURES_LEVEL = 5
 """From this level on Kafka's features have levels that change."""
+MIRRORS_LEVEL = 6
+"""From this level on topics may mirror another cluster's."""
 
 _NEEDED: Mapping[type, int] = {
     BrokerShuttingDown: CLUSTER_LEVEL,
@@ -70,6 +79,10 @@ _NEEDED: Mapping[type, int] = {
     ScramCredentialRemoved: SECURITY_LEVEL,
     ClientQuotasChanged: SECURITY_LEVEL,
     FeatureChanged: FEATURES_LEVEL,
+    MirrorLinkSet: MIRRORS_LEVEL,
+    MirrorLinkRemoved: MIRRORS_LEVEL,
+    MirrorTopicSet: MIRRORS_LEVEL,
+    MirrorTopicRemoved: MIRRORS_LEVEL,
 }
 """Changes that are new in a level; of the others, some need one only for what they say."""
 

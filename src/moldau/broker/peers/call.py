@@ -76,10 +76,10 @@ class Call:
         if not self.future.done():
             self.future.set_result(response)
 
-    def fail(self, message: str) -> None:
+    def fail(self, message: str, kind: type[PeerError] = PeerError) -> None:
         self._stop_timer()
         if not self.future.done():
-            self.future.set_exception(PeerError(message))
+            self.future.set_exception(kind(message))
             self.future.exception()  # a caller that has gone is no error of the loop
 
     def _stop_timer(self) -> None:

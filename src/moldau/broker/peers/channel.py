@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 from moldau.broker.peers.call import Call
 from moldau.broker.peers.connection import NoCommonVersion, PeerConnection
 from moldau.broker.peers.host import PeerHost
+from moldau.broker.peers.peers import Unsupported
 from moldau.common.core.slow_lane import SlowLane
 from moldau.common.core.timers import TimerHandle
 from moldau.common.protocol.declare import Message, is_long
@@ -250,7 +251,7 @@ class Channel:
         try:
             call.version = connection.version_of(call)
         except NoCommonVersion as error:
-            call.fail(f"{self.name}: {error}")
+            call.fail(f"{self.name}: {error}", Unsupported)
             return
         request = call.request
         if isinstance(request, Message) and is_long(request):

@@ -18,6 +18,10 @@ class PeerError(Exception):
     """
 
 
+class Unsupported(PeerError):
+    """The other broker does not have the request in any version that is allowed; nothing was sent."""
+
+
 class Peers(Protocol):
     """Sends requests to other brokers."""
 

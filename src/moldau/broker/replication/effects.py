@@ -159,7 +159,8 @@ class LogCut:
         self._log.cut_done(job)
         if not partition.online:
             return
-        if job.unfinished and partition.leader_epoch == self._leader_epoch and not partition.leads:
+        may_cut = not partition.leads or partition.is_mirror
+        if job.unfinished and partition.leader_epoch == self._leader_epoch and may_cut:
             truncate(partition, self._offset)
         else:
             carry_out(partition, partition.role.cut_is_safe())

@@ -209,6 +209,10 @@ class ReplicaManager:
                     self._work.add(name, version)
         for name in _reconfigured(old, new):
             self._work.add(name, version)
+        if old.mirrors is not new.mirrors:
+            for name in {**old.mirrors, **new.mirrors}:
+                if old.mirrors.get(name) is not new.mirrors.get(name) and name in new.topics:
+                    self._work.add(name, version)
         return self._work.work(version)
 
     def _change_rates(self) -> None:
@@ -281,10 +285,12 @@ class ReplicaManager:
             partition.log.reconfigure(settings)
         # flush.messages=1 is how a Kafka user asks for an fsync before every acknowledgement.
         as_leader, as_follower = throttled
+        mirror = self._image.mirrors.get(topic.name)
         partition.configure(
             flush_before_commit=self.flush_before_commit or settings.flush_messages == 1,
             leader_throttled=index in as_leader,
             follower_throttled=index in as_follower,
+            is_mirror=mirror is not None and mirror.is_read_only(index),
         )
         partition.become(state)
 

@@ -119,6 +119,8 @@ class LocalMarkers:
         partition = self._replicas.partition(topic, index)
         if partition is None:
             return int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        if partition.is_mirror and partition.leads:
+            return 0  # no transaction of this cluster has written anything there
         kind = ControlType.COMMIT if marker.committed else ControlType.ABORT
         result = partition.append_marker(
             EndTransactionMarker(kind, marker.coordinator_epoch),

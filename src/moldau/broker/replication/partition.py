@@ -58,6 +58,7 @@ class Partition:
         "high_watermark",
         "index",
         "internal",
+        "is_mirror",
         "is_under_min_in_sync",
         "leader_epoch",
         "leader_throttled",
@@ -103,7 +104,8 @@ class Partition:
         self.internal = topic in INTERNAL_TOPICS
         self.online = True
         self.leads = False  # led here, and online
-        self.writable = False  # by clients: led here, online, not internal
+        self.is_mirror = False  # of another cluster's partition: only what is pulled from there is appended
+        self.writable = False  # by clients: led here, online, neither internal nor a mirror
         self.leader_epoch = -1
         self.leader_throttled = False
         """Whether followers that are not in sync are held back (replication_quota.py)."""
@@ -184,10 +186,16 @@ class Partition:
         counts.expands += any(node not in before for node in now)
 
     def configure(
-        self, *, flush_before_commit: bool, leader_throttled: bool = False, follower_throttled: bool = False
+        self,
+        *,
+        flush_before_commit: bool,
+        leader_throttled: bool = False,
+        follower_throttled: bool = False,
+        is_mirror: bool = False,
     ) -> None:
         """Apply the topic's settings: at the start, and when they change."""
         self.flush_before_commit = flush_before_commit
+        self.is_mirror = self.log.keeps_all = is_mirror
         self.leader_throttled, self.follower_throttled = leader_throttled, follower_throttled
         role = self.role
         flushed = role.flushed(self.log.flushed_end_offset)  # flush.ms also flushes, unreported
@@ -228,7 +236,7 @@ class Partition:
         self.leader_epoch = role.leader_epoch
         self.is_under_min_in_sync = role.is_under_min_in_sync
         self.leads = role.leads and self.online
-        self.writable = self.leads and not self.internal
+        self.writable = self.leads and not (self.internal or self.is_mirror)
 
     # Who may do what
 
@@ -250,6 +258,12 @@ class Partition:
             return Refused(ErrorCode.KAFKA_STORAGE_ERROR, f"the partition is offline: {cause}")
         if not self.leads:
             return Refused(ErrorCode.NOT_LEADER_OR_FOLLOWER, "this broker does not lead the partition")
+        if self.is_mirror:
+            return Refused(
+                ErrorCode.POLICY_VIOLATION,
+                f"{self.topic} mirrors a topic of another cluster and is read-only until it is failed over "
+                "(moldau mirror failover)",
+            )
         return Refused(ErrorCode.NOT_ENOUGH_REPLICAS, "fewer in-sync replicas than min.insync.replicas")
 
     def _refused_append(self, batch: Readable | None) -> Refused:
@@ -267,7 +281,7 @@ class Partition:
         self, batches: memoryview, now_ms: int, acks: int, origin: Origin = Origin.CLIENT
     ) -> AppendResult:
         """Append as leader; what was appended is committed in a later turn (`wait_for`)."""
-        if not self.leads or (acks == -1 and self.is_under_min_in_sync):
+        if not self.leads or self.is_mirror or (acks == -1 and self.is_under_min_in_sync):
             return self._refused_append(batches if origin is Origin.CLIENT else None)
         result = self.log.leader.append(batches, self.leader_epoch, now_ms, origin)
         if not (result.error_code or result.duplicate):
@@ -327,13 +341,14 @@ class Partition:
 
     def _takes(self, acks: int) -> bool:
         """Whether the partition takes anything now."""
-        return self.leads and not (acks == -1 and self.is_under_min_in_sync)
+        return self.leads and not (self.is_mirror or (acks == -1 and self.is_under_min_in_sync))
 
     def _note(self, result: AppendResult, size_bytes: int) -> None:
         if not (result.error_code or result.duplicate):
-            self._written_soon(size_bytes)
+            self.written_soon(size_bytes)
 
-    def _written_soon(self, size_bytes: int) -> None:
+    def written_soon(self, size_bytes: int) -> None:
+        """So many bytes were appended, and are committed in a later turn."""
         self.unseen_bytes += size_bytes
         if not self.dirty:
             self.dirty = True
@@ -544,8 +559,11 @@ class Partition:
 
     def epoch_end(self, leader_epoch: int) -> tuple[int, int]:
         """The largest known leader epoch up to this one, and its end offset; the current one ends at the log
-        end. (-1, -1) when unknown (KIP-101, KIP-320).
+        end. (-1, -1) when unknown (KIP-101, KIP-320). A mirror's epochs are the mirrored partition's.
         """
+        if self.is_mirror:
+            epoch, end_offset = self.log.epoch_end_offset(leader_epoch)
+            return epoch, min(end_offset, self.log.written_end_offset)
         return epoch_end(self.log, self.leader_epoch, self.role.epoch_start_offset, leader_epoch)
 
     def end_is_known(self) -> bool:
@@ -561,6 +579,8 @@ class Partition:
         error_code = self.refusal()
         if error_code:
             return error_code, -1
+        if self.is_mirror:
+            return ErrorCode.POLICY_VIOLATION, -1
         policy = self.log.settings.cleanup_policy
         if "compact" in policy and "delete" not in policy:
             return ErrorCode.POLICY_VIOLATION, -1

@@ -557,8 +557,14 @@ class Role:
     def truncated(self, log_end_offset: int, *, safe: bool = True) -> Outputs:
         """The log was truncated to `log_end_offset`: the offset asked for, or the start of the batch around
         it. Not `safe`: a crash of the machine could undo that, and nothing is fetched before `cut_is_safe`.
+        A leader truncates only what mirrors another cluster's partition, and where that one was truncated.
         """
         self._cut_is_safe = safe
+        if self.leads and self._followers:  # a mirror: what was known of followers is of what went
+            self._followers = {
+                node: FollowerProgress(node in self.in_sync, self.now_ms) for node in self._followers
+            }
+        self.epoch_start_offset = min(self.epoch_start_offset, log_end_offset)
         self.log_end_offset = log_end_offset
         self.written_end_offset = min(self.written_end_offset, log_end_offset)
         self.flushed_end_offset = min(self.flushed_end_offset, log_end_offset)

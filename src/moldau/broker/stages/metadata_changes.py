@@ -12,6 +12,7 @@ from moldau.broker.stages.addresses import Addresses
 from moldau.broker.stages.cluster import Cluster
 from moldau.broker.stages.coordination import Coordination
 from moldau.broker.stages.ground import Ground
+from moldau.broker.stages.mirroring import LateMirroring
 from moldau.broker.stages.replication import Replication
 from moldau.broker.stages.serving import Serving, follow_quotas
 
@@ -27,6 +28,7 @@ class MetadataChanges:
         replication: Replication,
         coordination: Coordination,
         serving: Serving,
+        mirroring: LateMirroring,
     ) -> None:
         self._ground = ground
         self._addresses = addresses
@@ -34,6 +36,7 @@ class MetadataChanges:
         self._replication = replication
         self._coordinators = coordination.coordinators
         self._broker = serving.broker
+        self._mirroring = mirroring
 
     def apply(self, old: Image, new: Image, changes: Sequence[Change]) -> asyncio.Future[None] | None:
         """Apply new metadata; None, or a future that is done when all parts are in step."""
@@ -53,6 +56,7 @@ class MetadataChanges:
         pending = replication.replicas.apply(old, new, changes)
         if pending is None:
             self._coordinators.image_changed(new)
+            self._mirroring.image_changed(new)
             return None
         return self._coordinators_follow(pending, new)
 
@@ -63,6 +67,7 @@ class MetadataChanges:
         def partitions_applied(_: asyncio.Future[None]) -> None:
             try:
                 self._coordinators.image_changed(new)
+                self._mirroring.image_changed(new)
             except Exception as error:
                 in_step.set_exception(error)
             else:

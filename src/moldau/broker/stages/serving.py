@@ -15,6 +15,7 @@ from moldau.broker.stages.addresses import Addresses
 from moldau.broker.stages.cluster import Cluster, create_own_topic
 from moldau.broker.stages.coordination import Coordination
 from moldau.broker.stages.ground import Ground
+from moldau.broker.stages.mirroring import LateMirroring
 from moldau.broker.stages.replication import Replication
 from moldau.broker.stages.security import LoginParts, make_logins, make_quotas
 from moldau.common.core.side_worker import SideWorker
@@ -43,6 +44,7 @@ def build_serving(
     cluster: Cluster,
     replication: Replication,
     coordination: Coordination,
+    mirroring: LateMirroring,
 ) -> Serving:
     """Make what handlers use; nobody is served yet. SettingError."""
     host, settings = ground.host, ground.settings.now
@@ -80,6 +82,7 @@ def build_serving(
             coordination.transaction_verifier,
             side_worker,
         ),
+        make_mirroring=mirroring.get,
         authorizer=cluster.authorizer,
         audit=cluster.audit,
     )

@@ -136,6 +136,12 @@ def _entities(_: Any, response: Any) -> Outcomes:
         yield ",".join(parts), row.error_code
 
 
+def _mirrors(about: str, response: Any) -> Outcomes:
+    if response.error_code or not response.topics:
+        return _whole(about, response)
+    return ((f"{about} {row.name}", row.error_code) for row in response.topics)
+
+
 def _features(about: str, response: Any) -> Outcomes:
     return _rows("results", "feature")(None, response) if response.results else _whole(about, response)
 
@@ -161,6 +167,7 @@ CHANGES: Mapping[int, Row] = {
     51: _rows("results", "user"),  # AlterUserScramCredentials
     57: _features,  # UpdateFeatures
     64: _whole,  # UnregisterBroker
+    21000: _mirrors,  # AlterMirrors
 }
 
 _ABOUT: Mapping[int, Callable[[Any], Any]] = {
@@ -172,4 +179,5 @@ _ABOUT: Mapping[int, Callable[[Any], Any]] = {
     44: lambda request: list(request.resources),
     57: lambda request: ",".join(each.feature for each in request.feature_updates[:NAMES_MAX]),
     64: lambda request: f"broker:{request.broker_id}",
+    21000: lambda request: f"link:{request.link} {request.action}",
 }

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from moldau.broker.handlers.apis.transactions.transaction_verifier import TransactionVerifier
     from moldau.broker.log.manager import LogManager
     from moldau.broker.metadata.view import MetadataView
+    from moldau.broker.mirror.mirroring import Mirroring
     from moldau.broker.replication.fetch_session import FetchSessions
     from moldau.broker.replication.manager import ReplicaManager
     from moldau.broker.replication.markers import LocalMarkers
@@ -64,6 +65,7 @@ class Broker:
     producer_ids: "ProducerIds"
     side_worker: "SideWorker"
     verifications: "Verifications"  # batches that wait for their transaction's coordinator
+    make_mirroring: "Callable[[], Mirroring]"
     request_counts: RequestCounts = field(default_factory=RequestCounts)
     request_times: RequestTimes = field(default_factory=RequestTimes)
     allowance: Allowance = field(default_factory=Allowance)
@@ -79,6 +81,11 @@ class Broker:
     def groups(self) -> "GroupCoordinator":
         """The group coordinator, made when it is first needed: a broker starts faster without it."""
         return self.make_groups()
+
+    @property
+    def mirroring(self) -> "Mirroring":
+        """Mirrors of other clusters' topics, made when they are first needed."""
+        return self.make_mirroring()
 
     @property
     def transactions(self) -> "TransactionCoordinator":

@@ -232,6 +232,9 @@ RIGHTS: Mapping[str, Rights] = {
     "UnregisterBroker": _asked(_on_cluster(_ALTER)),
     "UpdateFeatures": _asked(_on_cluster(_ALTER)),
     "DescribeQuorum": _asked(_on_cluster(_DESCRIBE)),
+    # Moldau's own
+    "AlterMirrors": _asked(_on_cluster(_ALTER)),
+    "DescribeMirrors": _asked(_on_cluster(_DESCRIBE)),
     # Security
     "CreateAcls": _asked(_on_cluster(_ALTER)),
     "DeleteAcls": _asked(_on_cluster(_ALTER)),

@@ -27,8 +27,12 @@ def expendable(
     log_start_offset: int,
     high_watermark: int,
     now_ms: int,
+    *,
+    by_settings: bool = True,
 ) -> int:
-    """How many segments, from the oldest on, may go (perhaps all: then a new one must be begun first)."""
+    """How many segments, from the oldest on, may go (perhaps all: then a new one must be begun first). Not
+    `by_settings`: only what lies below the log start offset."""
+    deletes = by_settings and settings.deletes
     excess_bytes = sum(stretch.size_bytes for stretch in stretches) - settings.retention_bytes
     count = 0
     for stretch in stretches:
@@ -36,8 +40,8 @@ def expendable(
         if stretch.end_offset > high_watermark or (last and not stretch.size_bytes):
             break
         below_start = not last and stretch.end_offset <= log_start_offset
-        by_size = settings.deletes and settings.retention_bytes >= 0 and excess_bytes >= stretch.size_bytes
-        by_time = settings.deletes and 0 <= settings.retention_ms < now_ms - stretch.newest_ms
+        by_size = deletes and settings.retention_bytes >= 0 and excess_bytes >= stretch.size_bytes
+        by_time = deletes and 0 <= settings.retention_ms < now_ms - stretch.newest_ms
         if not (below_start or by_size or by_time):
             break
         excess_bytes -= stretch.size_bytes

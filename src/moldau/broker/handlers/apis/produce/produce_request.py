@@ -157,8 +157,12 @@ class PendingProduce:
                 stats.failed_produces += 1
                 message = "clients may not write internal topics"
                 self._refuse(rows, index, ErrorCode.INVALID_TOPIC_EXCEPTION, message)
-            elif self.transactional_id is not None and (
-                not is_open(partition, records) or self.broker.verifications.has_queue(partition, records)
+            elif (
+                self.transactional_id is not None
+                and not partition.is_mirror
+                and (
+                    not is_open(partition, records) or self.broker.verifications.has_queue(partition, records)
+                )
             ):
                 rows.append((index, 0, -1, -1, -1, None))  # until the coordinator has been asked
                 self._unverified.append((partition, records, rows, len(rows) - 1))

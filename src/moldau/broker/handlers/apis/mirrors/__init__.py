@@ -1,0 +1,1 @@
+"""Moldau's own APIs for mirrors of other clusters' topics."""

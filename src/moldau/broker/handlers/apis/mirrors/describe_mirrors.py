@@ -1,0 +1,116 @@
+"""DescribeMirrors, version 0: links to other clusters, their topics, and how far the partitions are that this
+broker leads (Moldau's own).
+
+The client must have Describe on the cluster. Secrets of a link's settings are not in the answer.
+"""
+
+from collections.abc import Iterator
+
+from moldau.broker.handlers.parts.broker import Broker, RequestContext
+from moldau.broker.handlers.parts.registry import handles
+from moldau.broker.handlers.parts.rights import may_on_cluster
+from moldau.broker.metadata.image import Image
+from moldau.broker.metadata.mirrors import MirrorLink, MirrorTopic
+from moldau.broker.replication.partition import Partition
+from moldau.common.protocol.errors import ErrorCode
+from moldau.common.protocol.operations import Operation
+from moldau.common.protocol.own.describe_mirrors import (
+    DescribeMirrorsRequest,
+    DescribeMirrorsResponse,
+    LinkData,
+    LinkSetting,
+    MirrorPartitionData,
+    MirrorTopicData,
+)
+
+
+@handles(DescribeMirrorsRequest)
+def describe_mirrors(
+    broker: Broker, context: RequestContext, request: DescribeMirrorsRequest
+) -> DescribeMirrorsResponse:
+    if not may_on_cluster(broker, context.session, Operation.DESCRIBE):
+        code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+        return DescribeMirrorsResponse(error_code=code, error_message=code.message)
+    image = broker.metadata.image
+    names = request.links if request.links is not None else list(image.mirror_links)
+    for name in names:
+        if name not in image.mirror_links:
+            return DescribeMirrorsResponse(
+                error_code=ErrorCode.RESOURCE_NOT_FOUND, error_message=f"there is no link {name}"
+            )
+    return DescribeMirrorsResponse(links=[_link(broker, image, image.mirror_links[name]) for name in names])
+
+
+def _link(broker: Broker, image: Image, link: MirrorLink) -> LinkData:
+    from moldau.broker.mirror.link_settings import is_secret
+
+    mirroring = broker.mirroring
+    puller, upkeep = mirroring.pullers.get(link.name), mirroring.upkeeps.get(link.name)
+    problems = [part.problem for part in (puller, upkeep) if part is not None and part.problem]
+    if upkeep is not None:
+        problems += [f"{topic} is not mirrored: {why}" for topic, why in sorted(upkeep.refused.items())]
+    return LinkData(
+        name=link.name,
+        problem="; ".join(dict.fromkeys(problems)),
+        settings=[
+            LinkSetting(name=key, value=None if is_secret(key) else value)
+            for key, value in sorted(link.settings.items())
+        ],
+        topics=[
+            _topic(broker, image, topic, mirror)
+            for topic, mirror in sorted(image.mirrors.items())
+            if mirror.link == link.name
+        ],
+    )
+
+
+def _topic(broker: Broker, image: Image, name: str, mirror: MirrorTopic) -> MirrorTopicData:
+    topic = image.topics.get(name)
+    return MirrorTopicData(
+        name=name,
+        source=mirror.source,
+        source_id=mirror.source_id,
+        state=str(mirror.state),
+        reason=mirror.reason,
+        partition_count=0 if topic is None else len(topic.partitions),
+        left=list(mirror.left),
+        partitions=list(_partitions(broker, image, name, mirror)),
+    )
+
+
+def _partitions(
+    broker: Broker, image: Image, name: str, mirror: MirrorTopic
+) -> Iterator[MirrorPartitionData]:
+    puller = broker.mirroring.pullers.get(mirror.link)
+    pulled = (
+        {}
+        if puller is None
+        else {each.partition.index: each for each in puller.all() if each.partition.topic == name}
+    )
+    now_ms = broker.clock.monotonic_ms()
+    for index in range(len(image.topics[name].partitions)):
+        partition = broker.replicas.partition(name, index)
+        if partition is None or not partition.leads:
+            continue
+        row = _row(partition)
+        each = pulled.get(index)
+        if each is not None:
+            machine = each.machine
+            row.doing, row.problem = machine.state.value, machine.problem
+            row.source_leader = machine.leader
+            row.source_high_watermark = machine.high_watermark
+            lost = machine.lost_seconds(now_ms)
+            row.lost_seconds = -1.0 if lost is None else lost
+            row.lost_records, row.missed_records = machine.lost, machine.missed
+        yield row
+
+
+def _row(partition: Partition) -> MirrorPartitionData:
+    log = partition.log
+    return MirrorPartitionData(
+        partition=partition.index,
+        start_offset=log.log_start_offset,
+        end_offset=log.log_end_offset,
+        stable_offset=partition.last_stable_offset,
+        open_transactions=len(log.producers.ongoing),
+    )

@@ -1,0 +1,165 @@
+"""Fetches from one broker of the source: one request at a time, for all partitions that it leads and that are
+fetched, as a consumer that reads uncommitted records.
+
+    due partitions ──> Fetch (by topic id where all ids are known) ──> rows ──> machine ──> append, in slices
+
+The answer is appended a slice at a time, so that other requests of this broker go on. The next request leaves
+when all of it is.
+"""
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from moldau.broker.mirror.outputs import Append
+from moldau.broker.mirror.parts import MirrorParts
+from moldau.broker.mirror.pulled import Pulled
+from moldau.broker.mirror.source import FETCH, SourceCluster
+from moldau.broker.peers.peers import PeerError
+from moldau.common.protocol.errors import error_name
+from moldau.common.protocol.messages.fetch import (
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+    PartitionData,
+)
+
+if TYPE_CHECKING:
+    from moldau.broker.mirror.puller import LinkPuller
+
+_BY_NAME_MAX = 12
+_VERSION_MIN = 4
+_READ_UNCOMMITTED = 0
+_NO_SESSION, _FULL_FETCH = 0, -1
+_SPARE_MS = 10_000
+_PAUSE_MS = 100.0
+
+
+class SourceFetch:
+    """The fetch loop at one broker of the source."""
+
+    def __init__(self, leader: int, parts: MirrorParts, source: SourceCluster, puller: "LinkPuller") -> None:
+        self.leader = leader
+        self._parts = parts
+        self._source = source
+        self._puller = puller
+        self._news = asyncio.Event()
+        self._closed = False
+
+    def tell(self) -> None:
+        """A partition may be due."""
+        self._news.set()
+
+    def close(self) -> None:
+        """Fetch nothing more."""
+        self._closed = True
+        self._news.set()
+
+    async def run(self) -> None:
+        """Fetch until closed."""
+        while not self._closed:
+            self._news.clear()
+            due = [
+                each for each in self._puller.all() if each.machine.leader == self.leader and each.may_fetch
+            ]
+            if not due:
+                await self._news.wait()
+                continue
+            await self._fetch(due)
+
+    async def _fetch(self, due: list[Pulled]) -> None:
+        parts, now_ms = self._parts, self._puller.now_ms()
+        by_id = all(any(each.source_id) for each in due)
+        wait_ms = parts.fetch_wait_ms()
+        for each in due:
+            each.machine.asked(each.partition.log.log_end_offset, now_ms)
+        try:
+            answer: FetchResponse = await self._source.send(
+                self.leader,
+                self._request(due, wait_ms),
+                purpose=FETCH,
+                timeout_ms=wait_ms + _SPARE_MS,
+                version_min=_VERSION_MIN,
+                version_max=None if by_id else _BY_NAME_MAX,
+            )
+        except PeerError as error:
+            self._failed(due, str(error))
+            return
+        if answer.error_code:
+            self._failed(due, f"the source answered {error_name(answer.error_code)}")
+            return
+        await self._take(due, answer)
+
+    def _request(self, due: list[Pulled], wait_ms: int) -> FetchRequest:
+        topics: dict[str, FetchTopic] = {}
+        bytes_max = self._parts.partition_bytes_max()
+        for each in due:
+            topic = topics.get(each.source)
+            if topic is None:
+                topic = topics[each.source] = FetchTopic(
+                    topic=each.source, topic_id=each.source_id, partitions=[]
+                )
+            topic.partitions.append(
+                FetchPartition(
+                    partition=each.partition.index,
+                    current_leader_epoch=each.machine.source_epoch,
+                    fetch_offset=each.partition.log.log_end_offset,
+                    partition_max_bytes=bytes_max,
+                )
+            )
+        return FetchRequest(
+            max_wait_ms=wait_ms,
+            min_bytes=1,
+            max_bytes=self._parts.fetch_bytes_max(),
+            isolation_level=_READ_UNCOMMITTED,
+            session_id=_NO_SESSION,
+            session_epoch=_FULL_FETCH,
+            topics=list(topics.values()),
+        )
+
+    def _failed(self, due: list[Pulled], problem: str) -> None:
+        for each in due:
+            outputs = each.machine.leader_lost(problem, self._puller.now_ms())
+            self._puller.carry_out(each, outputs)
+
+    async def _take(self, due: list[Pulled], answer: FetchResponse) -> None:
+        asked = {(each.source, each.partition.index): each for each in due}
+        names = {each.source_id: each.source for each in due}
+        slices = self._parts.lane.slices()
+        for topic in answer.responses:
+            name = topic.topic or names.get(topic.topic_id, "")
+            for row in topic.partitions:
+                each = asked.get((name, row.partition_index))
+                if each is None:
+                    continue
+                left = self._take_row(each, row)
+                while left is not None:
+                    if slices.spent():
+                        end_offset = each.partition.log.log_end_offset
+                        await slices.next_slice()
+                        if not each.is_led or each.partition.log.log_end_offset != end_offset:
+                            break
+                    left = self._puller.append(each, left, row.log_start_offset)
+                if slices.spent():
+                    await slices.next_slice()
+
+    def _take_row(self, pulled: Pulled, row: PartitionData) -> memoryview | None:
+        """Append the row's first batches; what is left of them."""
+        if not pulled.is_led:
+            return None
+        records = memoryview(row.records or b"")
+        outputs = pulled.machine.fetched(
+            row.error_code,
+            row.high_watermark,
+            row.log_start_offset,
+            records,
+            pulled.ends(),
+            self._puller.now_ms(),
+        )
+        left = None
+        for output in outputs:
+            if isinstance(output, Append):
+                left = self._puller.append(pulled, output.records, output.source_start_offset)
+            else:
+                self._puller.carry_out(pulled, [output])
+        return left

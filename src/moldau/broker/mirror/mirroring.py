@@ -1,0 +1,107 @@
+"""All links of this broker, in step with the metadata: what it leads of a mirror topic is pulled; what it
+leads of one that is being failed over is ended; the elected controller keeps links up (upkeep.py).
+"""
+
+import asyncio
+import logging
+from collections.abc import Iterator
+
+from moldau.broker.metadata.image import EMPTY_IMAGE, Image
+from moldau.broker.metadata.mirrors import MirrorLink, MirrorState
+from moldau.broker.mirror.ending import end_partition
+from moldau.broker.mirror.parts import MirrorParts
+from moldau.broker.mirror.puller import LinkPuller
+from moldau.broker.mirror.upkeep import LinkUpkeep
+from moldau.broker.replication.partition import Partition
+from moldau.common.credentials.errors import CredentialsError
+from moldau.common.settings.rows import SettingError
+
+log = logging.getLogger("moldau.mirror")
+
+
+class Mirroring:
+    """Made with the first link; does nothing before `image_changed`."""
+
+    def __init__(self, parts: MirrorParts) -> None:
+        self.parts = parts
+        self.pullers: dict[str, LinkPuller] = {}
+        self.upkeeps: dict[str, LinkUpkeep] = {}
+        self._endings: dict[Partition, asyncio.Task[None]] = {}
+        self._seen = EMPTY_IMAGE
+        self._closed = False
+
+    def image_changed(self, image: Image) -> None:
+        """The metadata changed, and the partitions are in step with it."""
+        seen, self._seen = self._seen, image
+        if self._closed:
+            return
+        before = (seen.mirrors, seen.mirror_links, seen.topics)
+        now = (image.mirrors, image.mirror_links, image.topics)
+        same = all(old is new for old, new in zip(before, now, strict=True))
+        if same and seen.controller_id == image.controller_id:
+            return
+        self._follow_links(image)
+        wanted: dict[str, dict[tuple[str, int], Partition]] = {}
+        for topic, mirror in image.mirrors.items():
+            if mirror.is_pulled() and mirror.link in self.pullers:
+                held = wanted.setdefault(mirror.link, {})
+                for partition in self._led(image, topic):
+                    held[topic, partition.index] = partition
+            elif mirror.state is MirrorState.FAILING_OVER:
+                for partition in self._led(image, topic):
+                    if partition.index in mirror.left:
+                        self._end(partition)
+        for name, puller in self.pullers.items():
+            held = wanted.get(name, {})
+            for topic, index in [(each.partition.topic, each.partition.index) for each in puller.all()]:
+                if (topic, index) not in held:
+                    puller.stop(topic, index)
+            for (topic, _), partition in held.items():
+                puller.pull(partition, image.mirrors[topic])
+
+    def _led(self, image: Image, topic: str) -> Iterator[Partition]:
+        state = image.topics.get(topic)
+        for index, each in enumerate(() if state is None else state.partitions):
+            if each.leader == self.parts.node_id:
+                partition = self.parts.replicas.partition(topic, index)
+                if partition is not None and partition.leads and partition.is_mirror:
+                    yield partition
+
+    def _follow_links(self, image: Image) -> None:
+        for name in [
+            name for name in self.pullers if self.pullers[name].link != image.mirror_links.get(name)
+        ]:
+            self.pullers.pop(name).close()
+        leads = image.controller_id == self.parts.node_id
+        for name in list(self.upkeeps):
+            if not leads or self.upkeeps[name].link != image.mirror_links.get(name):
+                self.upkeeps.pop(name).close()
+        for name, link in image.mirror_links.items():
+            if name not in self.pullers:
+                self._make(link)
+            if leads and name in self.pullers and name not in self.upkeeps:
+                self.upkeeps[name] = upkeep = LinkUpkeep(self.parts, link)
+                upkeep.begin()
+
+    def _make(self, link: MirrorLink) -> None:
+        try:
+            self.pullers[link.name] = LinkPuller(self.parts, link)
+        except (CredentialsError, SettingError, OSError) as error:
+            log.error("the link %s cannot be used: %s", link.name, error)
+
+    def _end(self, partition: Partition) -> None:
+        if partition in self._endings:
+            return
+        task = self.parts.host.loop.create_task(end_partition(self.parts, partition))
+        self._endings[partition] = task
+        task.add_done_callback(lambda _: self._endings.pop(partition, None))
+
+    def close(self) -> None:
+        """Stop all."""
+        self._closed = True
+        for puller in self.pullers.values():
+            puller.close()
+        for upkeep in self.upkeeps.values():
+            upkeep.close()
+        for task in list(self._endings.values()):
+            task.cancel()

@@ -1,0 +1,57 @@
+"""One partition that is pulled here: its machine, and the log that the machine decides about."""
+
+from moldau.broker.mirror.machine import Ends, EpochEnd, Machine, State
+from moldau.broker.replication.partition import Partition
+
+_EPOCH_AT = 12
+_HEADER_BYTES = 61
+
+
+class Pulled:
+    """A mirrored partition that this broker leads."""
+
+    __slots__ = ("leader_epoch", "machine", "partition", "source", "source_id", "task")
+
+    def __init__(self, partition: Partition, source: str, source_id: bytes) -> None:
+        """`source` is the topic's name at the source, and `source_id` its id there, zero if not known."""
+        self.partition = partition
+        self.leader_epoch = partition.leader_epoch
+        self.source = source
+        self.source_id = source_id
+        self.machine = Machine()
+        self.task = None
+
+    @property
+    def name(self) -> str:
+        return f"{self.partition.topic}-{self.partition.index}"
+
+    @property
+    def is_led(self) -> bool:
+        """Whether this broker leads it still, and it is a mirror still."""
+        return self.partition.leads and self.partition.is_mirror
+
+    def ends(self) -> Ends:
+        """Where the log begins and ends now."""
+        log = self.partition.log
+        return Ends(log.log_start_offset, log.log_end_offset, log.latest_leader_epoch)
+
+    def own_epoch_end(self, leader_epoch: int) -> EpochEnd:
+        """The log's largest epoch up to this one, and its end."""
+        return EpochEnd(*self.partition.log.epoch_end_offset(leader_epoch))
+
+    def earlier_epoch(self, leader_epoch: int) -> int:
+        """The log's last epoch before this one, or -1."""
+        earlier = [epoch for epoch, _ in self.partition.log.epochs.entries() if epoch < leader_epoch]
+        return earlier[-1] if earlier else -1
+
+    @property
+    def may_fetch(self) -> bool:
+        """Whether it is to be in the next request."""
+        return self.machine.state is State.FETCHING and self.is_led and not self.partition.log.is_cutting
+
+
+def first_epoch(batches: memoryview) -> int:
+    """The leader epoch of the first of these batches; -1 if not even its header is there."""
+    if len(batches) < _HEADER_BYTES:
+        return -1
+    return int.from_bytes(batches[_EPOCH_AT : _EPOCH_AT + 4], "big", signed=True)

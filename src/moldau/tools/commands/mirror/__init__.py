@@ -1,0 +1,1 @@
+"""`moldau mirror`: topics that mirror another cluster's."""
