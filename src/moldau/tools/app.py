@@ -46,6 +46,7 @@ COMMANDS: dict[str, str] = {
     "doctor": "moldau.tools.doctor.command",
     "agent": "moldau.tools.commands.agent.command",
     "rest": "moldau.tools.commands.rest.command",
+    "lag": "moldau.tools.commands.lag.command",
     "demo": "moldau.tools.demo.command",
     "demo-connect": "moldau.tools.demo.connect.command",
     "kafka-home": "moldau.tools.kafka.homes.home",

@@ -1,4 +1,4 @@
-"""`moldau serve --with registry,rest,connect`: HTTP services in the broker's process.
+"""`moldau serve --with registry,rest,connect,lag`: HTTP services in the broker's process.
 
 Each has a thread with an event loop of its own, and reaches the broker over a socket, as it would from
 another machine. They start when the broker serves and stop before it. Imported only where they are asked for.
@@ -17,8 +17,13 @@ from moldau.tools.commands.serve.command import MISUSED, SERVICES, Mistake, spli
 if TYPE_CHECKING:
     from moldau.services.http.server import ServerThread
 
-_PORTS = {"registry": "8081", "rest": "8082", "connect": "8083"}
-_TITLES = {"registry": "the schema registry", "rest": "the REST proxy", "connect": "the Connect worker"}
+_PORTS = {"registry": "8081", "rest": "8082", "connect": "8083", "lag": "8000"}
+_TITLES = {
+    "registry": "the schema registry",
+    "rest": "the REST proxy",
+    "connect": "the Connect worker",
+    "lag": "the lag service",
+}
 
 Serving = Callable[[], AbstractAsyncContextManager[Any]]
 
@@ -89,6 +94,12 @@ def _serving(name: str, texts: Mapping[str, str], broker_address: str, urls: Map
         return lambda: serve_registry(parsed)
     if name == "connect":
         return _serving_connect(texts, broker_address, urls)
+    if name == "lag":
+        from moldau.services.lag.app import serve_lag
+        from moldau.services.lag.settings import configuration_beside
+
+        configured = configuration_beside(broker_address, texts)
+        return lambda: serve_lag(configured)
     from moldau.services.rest.app import serve_rest
     from moldau.services.rest.settings import rest_configuration
 

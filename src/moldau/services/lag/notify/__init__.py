@@ -1,0 +1,1 @@
+"""Tells somebody when a group is not well, and when it is again."""

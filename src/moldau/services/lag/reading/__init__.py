@@ -1,0 +1,1 @@
+"""Where commits, ends and members come from."""

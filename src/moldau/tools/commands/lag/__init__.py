@@ -1,0 +1,1 @@
+"""`moldau lag`: verdicts on consumer groups as a program."""
