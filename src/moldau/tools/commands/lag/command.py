@@ -13,10 +13,10 @@ from moldau.tools.shared.options import (
     Bootstrap,
     ClientSettings,
     Json,
+    ServiceSettings,
     parse_assignments,
     teach,
 )
-from moldau.tools.shared.service_options import ServiceSettings
 
 HELP = """Watch the consumer groups of clusters until Ctrl-C (or SIGTERM), and say which are behind and why.
 
