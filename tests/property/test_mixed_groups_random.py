@@ -26,6 +26,7 @@ from moldau.broker.coordinator.group.classic.record import value_of
 from moldau.broker.coordinator.group.classic.states import ClassicState
 from moldau.broker.coordinator.group.consumer.group import ConsumerGroup
 from moldau.broker.coordinator.group.consumer.member import STATIC_LEAVE_EPOCH
+from moldau.broker.coordinator.group.removals import Removals
 from moldau.broker.coordinator.group.shard import GroupShard
 from moldau.common.protocol.errors import ErrorCode
 
@@ -132,8 +133,7 @@ class Chaos(Schedule):
             settings=lambda: world.settings,
             image=lambda: world.image,
             random_source=world.random,
-            consumer_groups=type(live.consumer),
-            removals=live.removals,
+            removals=Removals(world.timers),
         )
         loaded.journal.recording = False
         latest: dict[bytes, bytes] = {}

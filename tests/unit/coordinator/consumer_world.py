@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from moldau.broker.coordinator.group.consumer.group import ConsumerGroup
-from moldau.broker.coordinator.group.consumer.service import ConsumerGroups
 from moldau.broker.coordinator.group.removals import Removals
 from moldau.broker.coordinator.group.shard import GroupShard
 from moldau.broker.coordinator.records import encode
@@ -69,7 +68,6 @@ class World:
             settings=lambda: self.settings,
             image=lambda: self.image,
             random_source=random.Random(7),
-            consumer_groups=ConsumerGroups,
             removals=Removals(ManualTimers(ManualClock())),
         )
 

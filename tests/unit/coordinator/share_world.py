@@ -5,7 +5,6 @@ from typing import Any
 
 from consumer_world import GROUP, FakeClient, World
 
-from moldau.broker.coordinator.group.consumer.service import ConsumerGroups
 from moldau.broker.coordinator.group.removals import Removals
 from moldau.broker.coordinator.group.shard import GroupShard
 from moldau.broker.coordinator.group.share.group import ShareGroup
@@ -35,7 +34,6 @@ class ShareWorld(World):
             settings=lambda: self.settings,
             image=lambda: self.image,
             random_source=random.Random(7),
-            consumer_groups=ConsumerGroups,
             removals=Removals(ManualTimers(ManualClock())),
             share_groups=lambda shard: ShareGroups(
                 shard, lambda *asked: self.asked.append(asked), lambda *gone: self.deletes.append(gone)

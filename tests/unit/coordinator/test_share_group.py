@@ -140,7 +140,7 @@ def test_a_name_belongs_to_one_kind_of_group() -> None:
         protocol_type="consumer",
         protocols=[JoinGroupRequestProtocol(name="range", metadata=b"")],
     )
-    joining = world.shard.classic.join(request, FakeClient(), Parked(), world.now_ms)
+    joining = world.shard.members.join(request, FakeClient(), Parked(), world.now_ms)
     assert joining.response is not None
     assert joining.response.error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     assert world.shard.share.describe("consumer").error_code == ErrorCode.GROUP_ID_NOT_FOUND

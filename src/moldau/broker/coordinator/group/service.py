@@ -15,7 +15,6 @@ from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 from moldau.broker.coordinator.coordinator import partition_of
-from moldau.broker.coordinator.group.consumer.service import ConsumerGroups
 from moldau.broker.coordinator.group.group import Client, Group
 from moldau.broker.coordinator.group.offsets.commit_refusal import refuse_transactional_commit
 from moldau.broker.coordinator.group.offsets.committed import refuse_commit
@@ -148,10 +147,9 @@ class GroupCoordinator:
                 settings=settings,
                 image=image,
                 random_source=random_source,
-                consumer_groups=ConsumerGroups,
                 removals=self._removals,
                 held=Holdings(account),
-                share_groups=lambda shard: ShareGroups(shard, asks, deletes),
+                share_groups=lambda parts: ShareGroups(parts, asks, deletes),
             )
 
         self.runtime: CoordinatorRuntime[GroupShard] = CoordinatorRuntime(
@@ -209,7 +207,7 @@ class GroupCoordinator:
         parked: Parked[JoinGroupResponse] = Parked()
         return self._decide(
             request.group_id,
-            lambda shard, now_ms: shard.classic.join(request, client, parked, now_ms),
+            lambda shard, now_ms: shard.members.join(request, client, parked, now_ms),
             lambda error_code: JoinGroupResponse(error_code=error_code, member_id=request.member_id),
             parked,
         )
@@ -219,7 +217,7 @@ class GroupCoordinator:
         parked: Parked[SyncGroupResponse] = Parked()
         return self._decide(
             request.group_id,
-            lambda shard, now_ms: shard.classic.sync(request, client, parked, now_ms),
+            lambda shard, now_ms: shard.members.sync(request, client, parked, now_ms),
             lambda error_code: SyncGroupResponse(error_code=error_code),
             parked,
         )
@@ -232,14 +230,14 @@ class GroupCoordinator:
             return HeartbeatResponse(error_code=ErrorCode.NONE if loading else error_code)
 
         return self._decide(
-            request.group_id, lambda shard, now_ms: shard.classic.heartbeat(request, now_ms), refuse
+            request.group_id, lambda shard, now_ms: shard.members.heartbeat(request, now_ms), refuse
         )
 
     def leave_group(self, request: LeaveGroupRequest, client: Client) -> Answer[LeaveGroupResponse]:
         """LeaveGroup."""
         return self._decide(
             request.group_id,
-            lambda shard, now_ms: shard.classic.leave(request, now_ms),
+            lambda shard, now_ms: shard.members.leave(request, now_ms),
             lambda error_code: LeaveGroupResponse(error_code=error_code),
         )
 
@@ -374,7 +372,7 @@ class GroupCoordinator:
 
     def release_guard(self, guard: CommitGuard) -> None:
         """Release the guard."""
-        guard.shard.transactional.release_guard(guard)
+        guard.owner.release_guard(guard)
 
     def txn_offset_commit(
         self, request: TxnOffsetCommitRequest, client: Client, guard: CommitGuard | None = None

@@ -7,17 +7,17 @@ from the parts.
 
 import random
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
-from moldau.broker.coordinator.deadlines import Deadlines
 from moldau.broker.coordinator.group.classic.requests import ClassicGroups
-from moldau.broker.coordinator.group.group import Client, Group
+from moldau.broker.coordinator.group.consumer.service import ConsumerGroups
 from moldau.broker.coordinator.group.migration.classic_members import ClassicMembers
+from moldau.broker.coordinator.group.migration.member_requests import MemberRequests
 from moldau.broker.coordinator.group.offsets.committed import Offsets
 from moldau.broker.coordinator.group.offsets.transactional import TransactionalOffsets
+from moldau.broker.coordinator.group.parts import ShardParts
 from moldau.broker.coordinator.group.removals import Removals
 from moldau.broker.coordinator.group.share.service import ShareGroups
-from moldau.broker.coordinator.journal import Journal
 from moldau.broker.coordinator.records import GroupRecord, decode, encode
 from moldau.broker.coordinator.result import ParkedAnswer, Producer, Result
 from moldau.broker.metadata.image import Image
@@ -31,20 +31,6 @@ from moldau.common.settings.broker import BrokerSettings
 Replay = Callable[[Any, Any], None]
 
 
-class ConsumerProtocolGroups(Protocol):
-    """The KIP-848 groups of a shard (group/consumer/service.py)."""
-
-    classic_members: ClassicMembers
-
-    def replays(self) -> dict[type, Replay]: ...
-
-    def heartbeat(self, request: Any, client: Client, now_ms: int) -> Result[Any]: ...
-
-    def describe(self, group_id: str, now_ms: int) -> Any: ...
-
-    def metadata_changed(self, old_image: Image, new_image: Image, now_ms: int) -> Result[None]: ...
-
-
 class GroupShard:
     """The state of one shard."""
 
@@ -54,25 +40,20 @@ class GroupShard:
         settings: Callable[[], BrokerSettings],
         image: Callable[[], Image],
         random_source: random.Random,
-        consumer_groups: Callable[["GroupShard"], ConsumerProtocolGroups],
         removals: Removals,
         held: Holdings | None = None,
-        share_groups: Callable[["GroupShard"], ShareGroups] = ShareGroups,
+        share_groups: Callable[[ShardParts], ShareGroups] = ShareGroups,
     ) -> None:
-        self.settings = settings
-        self.image = image
-        self.random = random_source
-        self.removals = removals
-        self.held = held or Holdings()
-        self.journal = Journal()
-        self.deadlines = Deadlines()
-        self.groups: dict[str, Group] = self.journal.dict()
-        self.orphans: list[Group] = []
-        self.offsets = Offsets(self)
-        self.transactional = TransactionalOffsets(self)
-        self.classic = ClassicGroups(self)
-        self.consumer = consumer_groups(self)
-        self.share = share_groups(self)
+        parts = ShardParts(settings, image, random_source, removals, held or Holdings())
+        self.journal, self.deadlines = parts.journal, parts.deadlines
+        self.groups, self.held, self._orphans = parts.groups, parts.held, parts.orphans
+        self.classic = ClassicGroups(parts)
+        self.consumer = ConsumerGroups(parts, self.classic)
+        self.share = share_groups(parts)
+        self.offsets = Offsets(parts, self.classic)
+        self.transactional = TransactionalOffsets(parts, self.classic, self.offsets)
+        self.members = MemberRequests(parts, self.classic, ClassicMembers(self.consumer))
+        """The requests of members that speak the classic protocol."""
         self._replays: dict[type, Replay] = {
             GroupMetadataKey: self.classic.replay,
             OffsetCommitKey: self.offsets.replay,
@@ -116,7 +97,8 @@ class GroupShard:
 
     def rolled_back(self, error_code: int) -> list[ParkedAnswer]:
         """Groups whose creation was undone: answers for everyone parked in them."""
-        orphans, self.orphans = self.orphans, []
+        orphans = self._orphans[:]
+        self._orphans.clear()
         answers = [answer for group in orphans for answer in group.unloaded(error_code)]
         for group in orphans:
             classic = self.classic.get(group.group_id)  # the one before, if the name has one again
@@ -132,11 +114,6 @@ class GroupShard:
         return Result() if group is None else group.on_deadline(name, member_id, now_ms)
 
     # What concerns groups of both protocols.
-
-    def expects_members(self, group_id: str) -> bool:
-        """Whether a member id was given out in an empty group, whose owner is about to join."""
-        group = self.classic.get(group_id)
-        return group is not None and bool(group.membership.pending_joins)
 
     def list_groups(self, states: frozenset[str], types: frozenset[str]) -> list[ListedGroup]:
         """All groups in one of `states` and of one of `types` (both in lower case; empty means any)."""

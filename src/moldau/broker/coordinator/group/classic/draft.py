@@ -46,7 +46,7 @@ class Draft:
         self._now: Membership | None = None
         self.records: list[Any] = []
         self.answers: list[ParkedAnswer] = []
-        self.deadlines = DeadlineChanges(group.shard.deadlines)
+        self.deadlines = DeadlineChanges(group.parts.deadlines)
         self.removals: list[Removal] = []
 
     @property
@@ -64,7 +64,7 @@ class Draft:
             self.group.count()
         self.deadlines.apply()
         for removal in self.removals:
-            self.group.shard.removals.removed(self.group.group_id, *removal)
+            self.group.parts.removals.removed(self.group.group_id, *removal)
 
     def result(self, response: R | None = None) -> Result[R]:
         """The decision as the runtime takes it. Without a response the caller stays parked."""

@@ -25,13 +25,14 @@ from moldau.broker.coordinator.group.classic.membership import CONSUMER, Members
 from moldau.broker.coordinator.group.classic.record import membership_of
 from moldau.broker.coordinator.group.classic.states import ClassicState
 from moldau.broker.coordinator.group.group import GroupKind
+from moldau.broker.coordinator.group.parts import ShardParts
 from moldau.broker.coordinator.records import GroupRecord, group_metadata_tombstone
 from moldau.broker.coordinator.result import ParkedAnswer, Result
 from moldau.common.protocol.errors import ErrorCode
 from moldau.common.protocol.messages.coordinator_records import GroupMetadataValue
 
 if TYPE_CHECKING:
-    from moldau.broker.coordinator.group.shard import GroupShard
+    pass
 
 
 class ClassicGroup:
@@ -40,8 +41,8 @@ class ClassicGroup:
 
     kind = GroupKind.CLASSIC
 
-    def __init__(self, shard: "GroupShard", group_id: str, membership: Membership) -> None:
-        self.shard = shard
+    def __init__(self, parts: ShardParts, group_id: str, membership: Membership) -> None:
+        self.parts = parts
         self.group_id = group_id
         self.membership = membership
         self.persisted: GroupMetadataValue | None = None
@@ -49,9 +50,9 @@ class ClassicGroup:
         self.upgrade_bytes_max = sys.maxsize
 
     @classmethod
-    def from_value(cls, shard: "GroupShard", group_id: str, value: GroupMetadataValue) -> "ClassicGroup":
+    def from_value(cls, parts: ShardParts, group_id: str, value: GroupMetadataValue) -> "ClassicGroup":
         """The group as its record describes it: stable with all members, or empty."""
-        group = cls(shard, group_id, membership_of(value))
+        group = cls(parts, group_id, membership_of(value))
         group.persisted = value
         return group
 
@@ -79,7 +80,7 @@ class ClassicGroup:
 
     def count(self) -> None:
         """Count what the group holds now."""
-        self.shard.held.set(self.group_id, self.membership.held_bytes)
+        self.parts.held.set(self.group_id, self.membership.held_bytes)
 
     # As a `Group`.
 
@@ -167,7 +168,7 @@ class ClassicGroup:
     def session_restart(self, member: ClassicMember, now_ms: int) -> Callable[[], None]:
         """The effect of a heartbeat or a commit, which needs no draft: the member's session starts again."""
         key = (self.group_id, "session", member.member_id)
-        return partial(self.shard.deadlines.set, key, now_ms + member.session_timeout_ms)
+        return partial(self.parts.deadlines.set, key, now_ms + member.session_timeout_ms)
 
     def on_deadline(self, name: str, member_id: str, now_ms: int) -> Result[None]:
         draft = Draft(self)
@@ -179,7 +180,7 @@ class ClassicGroup:
         draft = Draft(self)
         for member in self.members.values():
             draft.touch(member, now_ms)
-        if len(self.members) > self.shard.settings().group_max_size:
+        if len(self.members) > self.parts.settings().group_max_size:
             classic_rebalance.prepare_rebalance(draft, now_ms)
         return draft.result()
 

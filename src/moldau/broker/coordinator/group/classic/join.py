@@ -25,6 +25,7 @@ from moldau.broker.coordinator.group.classic.record import value_of
 from moldau.broker.coordinator.group.classic.responses import join_response
 from moldau.broker.coordinator.group.classic.states import ClassicState
 from moldau.broker.coordinator.group.group import Client, host_text
+from moldau.broker.coordinator.group.parts import ShardParts
 from moldau.broker.coordinator.records import group_metadata_record
 from moldau.broker.coordinator.result import Parked, Result
 from moldau.common.protocol.errors import ErrorCode
@@ -32,7 +33,7 @@ from moldau.common.protocol.messages.join_group import JoinGroupRequest, JoinGro
 from moldau.common.protocol.messages.sync_group import SyncGroupResponse
 
 if TYPE_CHECKING:
-    from moldau.broker.coordinator.group.shard import GroupShard
+    pass
 
 MEMBER_ID_REQUIRED_SINCE = 4
 SKIP_ASSIGNMENT_SINCE = 9
@@ -48,8 +49,8 @@ _log = logging.getLogger("moldau.coordinator.group.classic_join")
 class Joining:
     """JoinGroup on a group that exists, or is about to."""
 
-    def __init__(self, shard: "GroupShard") -> None:
-        self.shard = shard
+    def __init__(self, parts: ShardParts) -> None:
+        self.parts = parts
 
     def join(
         self,
@@ -84,7 +85,7 @@ class Joining:
 
     def _has_room(self, draft: Draft, member_id: str) -> bool:
         """Known members keep their places; during a rebalance, those who rejoin last lose theirs."""
-        size_max = self.shard.settings().group_max_size
+        size_max = self.parts.settings().group_max_size
         now = draft.now
         if now.state is ClassicState.EMPTY:
             return True
@@ -103,7 +104,7 @@ class Joining:
         added_bytes = protocols_bytes(protocols) - (0 if known is None else protocols_bytes(known.protocols))
         if known is None:
             added_bytes += MEMBER_BYTES + 4 * len(client.client_id)
-        return self.shard.held.admits(draft.group.group_id, added_bytes, _GROUP_SHARE_MAX)
+        return self.parts.held.admits(draft.group.group_id, added_bytes, _GROUP_SHARE_MAX)
 
     def _join_new(
         self,
@@ -114,7 +115,7 @@ class Joining:
         now_ms: int,
     ) -> Result[JoinGroupResponse]:
         instance_id = request.group_instance_id
-        unique = uuid.UUID(int=self.shard.random.getrandbits(128), version=4)
+        unique = uuid.UUID(int=self.parts.random.getrandbits(128), version=4)
         member_id = f"{instance_id if instance_id is not None else client.client_id}-{unique}"
         if instance_id is not None and instance_id in draft.now.static_members:
             return self._replace_static(draft, member_id, request, client, parked, now_ms)

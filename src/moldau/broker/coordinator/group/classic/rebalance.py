@@ -183,7 +183,7 @@ def on_deadline(draft: Draft, name: str, member_id: str, now_ms: int) -> None:
 def suspend_deadlines(draft: Draft) -> Callable[[int], None]:
     """Cancel the group's own deadlines, because it is about to become a consumer group. Calling the result
     brings them back if it does not, and the sessions of members that left or expired as its members."""
-    group, deadlines = draft.group, draft.group.shard.deadlines
+    group, deadlines = draft.group, draft.group.parts.deadlines
     keys = [(group.group_id, name, "") for name in GROUP_DEADLINES]
     known_ids = (*group.members, *group.membership.pending_joins)
     sessions = [(group.group_id, "session", known_id) for known_id in known_ids]
@@ -231,7 +231,7 @@ def _initial_delay_ms(draft: Draft) -> int:
     """How long a group that was empty waits for further members, so that partitions are not moved twice."""
     if draft.now.protocol_type == SCHEMA_REGISTRY:
         return 0
-    return draft.group.shard.settings().group_initial_rebalance_delay_ms
+    return draft.group.parts.settings().group_initial_rebalance_delay_ms
 
 
 def _expel(draft: Draft, member: ClassicMember, cause: str) -> None:

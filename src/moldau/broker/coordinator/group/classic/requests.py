@@ -3,7 +3,8 @@
 Each method checks the request against the group and decides on a draft of it (draft.py); what follows
 for the group stands in rebalance.py. A join of a group that does not exist creates it, with an empty
 record first, so that it exists after a crash as well (as in Kafka). Who may join, and as whom:
-join.py. Requests to a consumer group go to migration/classic_members.py, which serves its classic members.
+join.py. Classic members of consumer groups: migration/classic_members.py; which of both serves a request:
+migration/member_requests.py.
 
 Sources: KIP-345 (static members), KIP-559 (protocol type and name checked), KIP-800 (reasons, logged).
 """
@@ -22,6 +23,7 @@ from moldau.broker.coordinator.group.classic.responses import sync_response
 from moldau.broker.coordinator.group.classic.states import ClassicState
 from moldau.broker.coordinator.group.consumer.group import ConsumerGroup
 from moldau.broker.coordinator.group.group import Client, GroupKind
+from moldau.broker.coordinator.group.parts import ShardParts
 from moldau.broker.coordinator.records import GroupRecord, group_metadata_record
 from moldau.broker.coordinator.result import Parked, Result
 from moldau.common.protocol.errors import ErrorCode
@@ -38,7 +40,7 @@ from moldau.common.protocol.messages.leave_group import (
 from moldau.common.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
 if TYPE_CHECKING:
-    from moldau.broker.coordinator.group.shard import GroupShard
+    pass
 
 PROTOCOL_NAMED_SINCE = 5  # of SyncGroup (KIP-559)
 
@@ -48,86 +50,96 @@ _log = logging.getLogger("moldau.coordinator.group.classic_requests")
 class ClassicGroups:
     """The classic groups of one shard."""
 
-    def __init__(self, shard: "GroupShard") -> None:
-        self.shard = shard
-        self._joining = Joining(shard)
+    def __init__(self, parts: ShardParts) -> None:
+        self.parts = parts
+        self._joining = Joining(parts)
         self._created: dict[str, ClassicGroup] = {}
 
     def get(self, group_id: str) -> ClassicGroup | None:
         """The classic group of this name, if there is one."""
-        group = self.shard.groups.get(group_id)
+        group = self.parts.groups.get(group_id)
         return group if isinstance(group, ClassicGroup) else None
 
     def _consumer_group(self, group_id: str) -> ConsumerGroup | None:
         """The consumer group of this name, if there is one; classic members may be in it."""
-        group = self.shard.groups.get(group_id)
+        group = self.parts.groups.get(group_id)
         return group if isinstance(group, ConsumerGroup) else None
 
     def _is_other_kind(self, group_id: str) -> bool:
         """Whether the name belongs to a group that never becomes a classic one."""
-        group = self.shard.groups.get(group_id)
+        group = self.parts.groups.get(group_id)
         return group is not None and group.kind is GroupKind.SHARE
 
     def adopt(self, group: ClassicGroup) -> None:
         """The next record of this group's name makes `group` the group."""
         self._created[group.group_id] = group
 
+    def expects_members(self, group_id: str) -> bool:
+        """Whether a member id was given out in an empty group, whose owner is about to join."""
+        group = self.get(group_id)
+        return group is not None and bool(group.membership.pending_joins)
+
     # Replay.
 
     def replay(self, key: GroupMetadataKey, value: GroupMetadataValue | None) -> None:
         """A group's record: what it agreed on, or that it is gone."""
-        groups = self.shard.groups
+        groups = self.parts.groups
         group = self.get(key.group)
         if value is None:
             if group is not None:
                 del groups[key.group]
-                self.shard.held.set(key.group, 0)
-                self.shard.journal.note(group.count)
-        elif group is not None and self.shard.journal.recording:
-            self.shard.journal.assign(group, "persisted", value)
+                self.parts.held.set(key.group, 0)
+                self.parts.journal.note(group.count)
+        elif group is not None and self.parts.journal.recording:
+            self.parts.journal.assign(group, "persisted", value)
         else:
             created = self._created.pop(key.group, None)
             if created is None:
-                created = ClassicGroup.from_value(self.shard, key.group, value)
+                created = ClassicGroup.from_value(self.parts, key.group, value)
             created.persisted = value
             self._install(created)
 
     def ensure(self, group_id: str) -> None:
         """Offsets were committed for a group: if it does not exist, it is one that only stores offsets."""
-        if group_id not in self.shard.groups:
-            self._install(ClassicGroup(self.shard, group_id, Membership(-1)))
+        if group_id not in self.parts.groups:
+            self._install(ClassicGroup(self.parts, group_id, Membership(-1)))
 
     def _install(self, group: ClassicGroup) -> None:
-        self.shard.journal.note(lambda: self.shard.orphans.append(group))
-        self.shard.groups[group.group_id] = group
+        self.parts.journal.note(lambda: self.parts.orphans.append(group))
+        self.parts.groups[group.group_id] = group
         group.count()
 
     # JoinGroup.
+
+    def check_join(self, request: JoinGroupRequest) -> Result[JoinGroupResponse] | None:
+        """The refusal of what no group of members of this protocol takes."""
+        settings = self.parts.settings()
+        if not request.group_id:
+            return refuse_join(ErrorCode.INVALID_GROUP_ID, request.member_id)
+        low_ms, high_ms = settings.group_min_session_timeout_ms, settings.group_max_session_timeout_ms
+        if not low_ms <= request.session_timeout_ms <= high_ms:
+            return refuse_join(ErrorCode.INVALID_SESSION_TIMEOUT, request.member_id)
+        return None
 
     def join(
         self, request: JoinGroupRequest, client: Client, parked: Parked[JoinGroupResponse], now_ms: int
     ) -> Result[JoinGroupResponse]:
         """A member enters the group, or its next generation; `parked` is answered when the generation
         stands."""
-        settings = self.shard.settings()
-        if not request.group_id:
-            return refuse_join(ErrorCode.INVALID_GROUP_ID, request.member_id)
-        low_ms, high_ms = settings.group_min_session_timeout_ms, settings.group_max_session_timeout_ms
-        if not low_ms <= request.session_timeout_ms <= high_ms:
-            return refuse_join(ErrorCode.INVALID_SESSION_TIMEOUT, request.member_id)
+        refused = self.check_join(request)
+        if refused is not None:
+            return refused
         prologue: list[GroupRecord] = []
         if self._is_other_kind(request.group_id):
             return refuse_join(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, request.member_id)
         consumer_group = self._consumer_group(request.group_id)
         if consumer_group is not None:
-            if not consumer_group.is_empty():
-                return self.shard.consumer.classic_members.join(consumer_group, request, client, now_ms)
             prologue = consumer_group.tombstones()
         group = self.get(request.group_id)
         if group is None:
             if request.member_id:
                 return refuse_join(ErrorCode.UNKNOWN_MEMBER_ID, request.member_id)
-            group = ClassicGroup(self.shard, request.group_id, Membership(now_ms))
+            group = ClassicGroup(self.parts, request.group_id, Membership(now_ms))
             prologue.append(group_metadata_record(group.group_id, value_of(group.membership)))
             result = self._joining.join(group, request, client, parked, now_ms)
             if result.response is None or result.response.error_code == ErrorCode.MEMBER_ID_REQUIRED:
@@ -142,12 +154,9 @@ class ClassicGroups:
         self, request: SyncGroupRequest, client: Client, parked: Parked[SyncGroupResponse], now_ms: int
     ) -> Result[SyncGroupResponse]:
         """A member asks for its assignment; the leader sends all members'."""
-        names = (request.protocol_type, request.protocol_name)
-        if client.api_version >= PROTOCOL_NAMED_SINCE and None in names:
-            return Result(SyncGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
-        consumer_group = self._consumer_group(request.group_id)
-        if consumer_group is not None:
-            return self.shard.consumer.classic_members.sync(consumer_group, request, now_ms)
+        refused = check_sync_names(request, client)
+        if refused is not None:
+            return refused
         group = self.get(request.group_id)
         error_code = _unknown(request.group_id) if group is None else _check_sync(group, request)
         if group is None or error_code:
@@ -173,9 +182,6 @@ class ClassicGroups:
 
     def heartbeat(self, request: HeartbeatRequest, now_ms: int) -> Result[HeartbeatResponse]:
         """A member is alive; it may be told to rejoin."""
-        consumer_group = self._consumer_group(request.group_id)
-        if consumer_group is not None:
-            return self.shard.consumer.classic_members.heartbeat(consumer_group, request, now_ms)
         group = self.get(request.group_id)
         if group is None:
             return Result(HeartbeatResponse(error_code=_unknown(request.group_id)))
@@ -193,9 +199,6 @@ class ClassicGroups:
         """Members leave, or an administrator removes them; each has its own outcome."""
         if not request.group_id:
             return Result(LeaveGroupResponse(error_code=ErrorCode.INVALID_GROUP_ID))
-        consumer_group = self._consumer_group(request.group_id)
-        if consumer_group is not None:
-            return self.shard.consumer.classic_members.leave(consumer_group, request, now_ms)
         group = self.get(request.group_id)
         draft = None if group is None else Draft(group)
         rows = []
@@ -222,7 +225,7 @@ class ClassicGroups:
         group = self.get(group_id)
         if group is None:
             if api_version >= 6:
-                what = "is not a classic group" if group_id in self.shard.groups else "not found"
+                what = "is not a classic group" if group_id in self.parts.groups else "not found"
                 return DescribedGroup(
                     group_id=group_id,
                     group_state=ClassicState.DEAD.value,
@@ -287,3 +290,11 @@ def _check_sync(group: ClassicGroup, request: SyncGroupRequest) -> int:
     if group.state is ClassicState.PREPARING_REBALANCE:
         return ErrorCode.REBALANCE_IN_PROGRESS
     return ErrorCode.NONE
+
+
+def check_sync_names(request: SyncGroupRequest, client: Client) -> Result[SyncGroupResponse] | None:
+    """The refusal of a request that does not name the protocol, in a version that must (KIP-559)."""
+    names = (request.protocol_type, request.protocol_name)
+    if client.api_version >= PROTOCOL_NAMED_SINCE and None in names:
+        return Result(SyncGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
+    return None

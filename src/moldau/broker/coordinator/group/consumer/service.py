@@ -17,6 +17,7 @@ from moldau.broker.coordinator.group.classic import rebalance as classic_rebalan
 from moldau.broker.coordinator.group.classic.draft import Draft
 from moldau.broker.coordinator.group.classic.group import ClassicGroup
 from moldau.broker.coordinator.group.classic.membership import CONSUMER
+from moldau.broker.coordinator.group.classic.requests import ClassicGroups
 from moldau.broker.coordinator.group.consumer.describe import describe
 from moldau.broker.coordinator.group.consumer.group import ConsumerGroup
 from moldau.broker.coordinator.group.consumer.heartbeat import Decision, Surroundings, decide_heartbeat
@@ -34,13 +35,13 @@ from moldau.broker.coordinator.group.consumer.requests import Rejected, admit, c
 from moldau.broker.coordinator.group.consumer.timers import MemberTimers, why_removed
 from moldau.broker.coordinator.group.group import Client
 from moldau.broker.coordinator.group.migration import downgrade
-from moldau.broker.coordinator.group.migration.classic_members import ClassicMembers
 from moldau.broker.coordinator.group.migration.upgrade import (
     may_upgrade,
     note_failure,
     subscription_bytes,
     upgrade,
 )
+from moldau.broker.coordinator.group.parts import ShardParts
 from moldau.broker.coordinator.group.topics import LatestChange
 from moldau.broker.coordinator.journal import Journal
 from moldau.broker.coordinator.result import Result
@@ -54,7 +55,7 @@ from moldau.common.protocol.messages.consumer_group_heartbeat import (
 )
 
 if TYPE_CHECKING:
-    from moldau.broker.coordinator.group.shard import GroupShard
+    pass
 
 R = TypeVar("R")
 
@@ -67,13 +68,13 @@ _latest_change = LatestChange()
 class ConsumerGroups:
     """See the module."""
 
-    def __init__(self, shard: "GroupShard") -> None:
-        self.shard = shard
-        self.timers = MemberTimers(shard.deadlines)
+    def __init__(self, parts: ShardParts, classic: ClassicGroups) -> None:
+        self.parts = parts
+        self._classic = classic
+        self.timers = MemberTimers(parts.deadlines)
         self._matcher = TopicMatcher()
         self._limits = LimitsCache()
-        self._replay = ConsumerReplay(shard.groups, shard.journal, self, shard.held)
-        self.classic_members = ClassicMembers(self)
+        self._replay = ConsumerReplay(parts.groups, parts.journal, self, parts.held)
 
     def replays(self) -> dict[type, Callable[[Any, Any], None]]:
         """The function that replays each type of record."""
@@ -81,12 +82,12 @@ class ConsumerGroups:
 
     def limits_of(self, group_id: str) -> ConsumerLimits:
         """The settings that a group runs by."""
-        return self._limits.of(group_id, self.shard.settings(), self.shard.image())
+        return self._limits.of(group_id, self.parts.settings(), self.parts.image())
 
     def around(self, group_id: str, client: Client, now_ms: int) -> Surroundings:
         """What a decision about a group sees besides it."""
         limits = self.limits_of(group_id)
-        return Surroundings(self.shard.image(), limits, self._matcher, now_ms, client.sees_topic)
+        return Surroundings(self.parts.image(), limits, self._matcher, now_ms, client.sees_topic)
 
     # Requests.
 
@@ -97,8 +98,8 @@ class ConsumerGroups:
         if request.member_epoch != JOIN_EPOCH and names is None and pattern is None:
             return True
         name = (request.group_id, member_id)
-        added_bytes = held_by_subscription(names or (), pattern) - self.shard.held.get(name)
-        return self.shard.held.admits(name, added_bytes, _MEMBER_SHARE_MAX)
+        added_bytes = held_by_subscription(names or (), pattern) - self.parts.held.get(name)
+        return self.parts.held.admits(name, added_bytes, _MEMBER_SHARE_MAX)
 
     def heartbeat(
         self, request: ConsumerGroupHeartbeatRequest, client: Client, now_ms: int
@@ -114,7 +115,7 @@ class ConsumerGroups:
         if isinstance(found, Rejected):
             return Result(found.response())
         group, conversion = found
-        member_id = request.member_id or uuid_to_text(random_uuid(self.shard.random))
+        member_id = request.member_id or uuid_to_text(random_uuid(self.parts.random))
         admitted = self._full(group, request) or _pattern_refused(request) or admit(group, request, member_id)
         if isinstance(admitted, Rejected):
             return Result(admitted.response())
@@ -122,7 +123,7 @@ class ConsumerGroups:
             return Result(ConsumerGroupHeartbeatResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE))
         around = self.around(group.group_id, client, now_ms)
         decision, response = decide_heartbeat(group, admitted, member_id, request, client, around)
-        changes = DeadlineChanges(self.shard.deadlines)
+        changes = DeadlineChanges(self.parts.deadlines)
         timers = MemberTimers(changes)
         if admitted.replaces is not None and admitted.replaces.member_id != member_id:
             timers.cancel(group, admitted.replaces.member_id)
@@ -148,7 +149,7 @@ class ConsumerGroups:
     ) -> tuple[ConsumerGroup, list[Any]] | Rejected:
         """The group, with the records that turn a classic group of this name into a consumer group."""
         group_id, joins = request.group_id, request.member_epoch == JOIN_EPOCH
-        group = self.shard.groups.get(group_id)
+        group = self.parts.groups.get(group_id)
         if isinstance(group, ConsumerGroup):
             return group, []
         if group is None and joins:
@@ -160,12 +161,12 @@ class ConsumerGroups:
             return self._no_consumer_group(group, request)
         if group.is_empty():
             return ConsumerGroup(group_id, Journal()), group.tombstones()
-        return upgrade(group, self.shard.settings(), self.shard.image())
+        return upgrade(group, self.parts.settings(), self.parts.image())
 
     def _no_consumer_group(self, group: ClassicGroup, request: ConsumerGroupHeartbeatRequest) -> Rejected:
         """The group is a classic one. A member that was removed when it became so may come back: it is told
         that it is unknown, so that it joins again. Kafka's answer, GROUP_ID_NOT_FOUND, ends most clients."""
-        policy = self.shard.settings().group_consumer_migration_policy
+        policy = self.parts.settings().group_consumer_migration_policy
         may_join = group.is_empty() or (group.protocol_type == CONSUMER and may_upgrade(policy))
         if request.member_epoch > JOIN_EPOCH and may_join:
             sentence = f"Member {request.member_id} is not a member of group {group.group_id}."
@@ -187,7 +188,7 @@ class ConsumerGroups:
             group.group_id,
             len(group.members),
         )
-        classic = self.shard.classic.get(group.group_id)
+        classic = self._classic.get(group.group_id)
         if classic is not None:
             draft = Draft(classic)
             draft.refuse_all(ErrorCode.REBALANCE_IN_PROGRESS)
@@ -217,7 +218,7 @@ class ConsumerGroups:
             member_id=member.member_id, member_epoch=request.member_epoch
         )
         if request.member_epoch == STATIC_LEAVE_EPOCH:
-            changes = DeadlineChanges(self.shard.deadlines)
+            changes = DeadlineChanges(self.parts.deadlines)
             MemberTimers(changes).away(group, member.member_id)
             return Result(
                 response,
@@ -230,7 +231,7 @@ class ConsumerGroups:
 
     def describe(self, group_id: str, now_ms: int) -> DescribedGroup:
         """One row of ConsumerGroupDescribe; GROUP_ID_NOT_FOUND for what is not a consumer group."""
-        group = self.shard.groups.get(group_id)
+        group = self.parts.groups.get(group_id)
         if not isinstance(group, ConsumerGroup):
             reason = "not found" if group is None else "is not a consumer group"
             return DescribedGroup(
@@ -238,7 +239,7 @@ class ConsumerGroups:
                 error_code=ErrorCode.GROUP_ID_NOT_FOUND,
                 error_message=f"Group {group_id} {reason}.",
             )
-        return describe(group, self.limits_of(group_id).assignors, self.shard.image())
+        return describe(group, self.limits_of(group_id).assignors, self.parts.image())
 
     def is_full(self, group: ConsumerGroup, member_id: str, instance_id: str | None) -> bool:
         """Whether there is no room for this member; a static member that comes back is not new."""
@@ -268,12 +269,12 @@ class ConsumerGroups:
         """Remove members for good. If only classic ones are left, the group becomes classic."""
         result: Result[R] = Result(response)
         size = len(group.members) - len(leaving)
-        if downgrade.may_downgrade(group, leaving, size, self.shard.settings()):
-            classic = downgrade.classic_group(self.shard, group, leaving, now_ms)
+        if downgrade.may_downgrade(group, leaving, size, self.parts.settings()):
+            classic = downgrade.classic_group(self.parts, group, leaving, now_ms)
             self.become_classic(group, classic, result, now_ms, rebalances=True)
             return result
         result.effects.append(self._cancelled(group, leaving))
-        result.records = fence(group, leaving, self.shard.image())
+        result.records = fence(group, leaving, self.parts.image())
         result.on_failure = self.repair_after_failure(group.group_id, now_ms)
         return result
 
@@ -303,7 +304,7 @@ class ConsumerGroups:
 
         result.records += downgrade.records_of(group, classic, rebalances=rebalances)
         result.on_failure = repair
-        result.effects.append(lambda: self.shard.classic.adopt(classic))
+        result.effects.append(lambda: self._classic.adopt(classic))
         result.effects.append(self._cancelled(group, group.members))
         draft = Draft(classic)
         for member in classic.members.values():
@@ -314,7 +315,7 @@ class ConsumerGroups:
 
     def _cancelled(self, group: ConsumerGroup, member_ids: Iterable[str]) -> Callable[[], None]:
         """The effect that cancels all timers of these members."""
-        changes = DeadlineChanges(self.shard.deadlines)
+        changes = DeadlineChanges(self.parts.deadlines)
         for member_id in member_ids:
             MemberTimers(changes).cancel(group, member_id)
         return changes.apply
@@ -333,7 +334,7 @@ class ConsumerGroups:
         if member is None or cause is None:
             return Result()
         result: Result[None] = self.remove(group, {member_id: member}, None, now_ms)
-        removed = self.shard.removals.removed
+        removed = self.parts.removals.removed
         result.effects.append(partial(removed, group.group_id, member_id, member.client_host, cause))
         return result
 
@@ -342,7 +343,7 @@ class ConsumerGroups:
         state again."""
 
         def repair(error_code: int) -> None:
-            group = self.shard.groups.get(group_id)
+            group = self.parts.groups.get(group_id)
             if isinstance(group, ConsumerGroup):
                 group.topics_changed = True
                 self.start_timers(group, now_ms)
@@ -353,7 +354,7 @@ class ConsumerGroups:
 
     def metadata_changed(self, old_image: Image, new_image: Image, now_ms: int) -> Result[None]:
         """Groups whose topics may have changed compare them again with their next heartbeat."""
-        groups = [group for group in self.shard.groups.values() if isinstance(group, ConsumerGroup)]
+        groups = [group for group in self.parts.groups.values() if isinstance(group, ConsumerGroup)]
         changed = _latest_change.between(old_image, new_image) if groups else frozenset()
         stale = [
             group

@@ -78,7 +78,7 @@ class ClassicMembers:
 
     def __init__(self, groups: "ConsumerGroups") -> None:
         self._groups = groups
-        self._shard = groups.shard
+        self._parts = groups.parts
         self._timers = groups.timers
 
     # JoinGroup.
@@ -100,7 +100,7 @@ class ClassicMembers:
         decision = begin(group, admitted, member_id, update, around)
         owned: Owned = [
             (topic_id, sorted(indices))
-            for topic_id, indices in with_topic_ids(subscription.owned, self._shard.image()).items()
+            for topic_id, indices in with_topic_ids(subscription.owned, self._parts.image()).items()
         ]
         holder = None if instance_id is None else group.static_member(instance_id)
         if holder is not None and holder.classic is None:
@@ -114,7 +114,7 @@ class ClassicMembers:
         self, group: ConsumerGroup, request: JoinGroupRequest, client: Client
     ) -> tuple[Admitted, str, Subscription] | Result[JoinGroupResponse]:
         """The joining member with its id and subscription, or the refusal."""
-        if self._shard.settings().group_consumer_migration_policy.lower() == NO_MIGRATION:
+        if self._parts.settings().group_consumer_migration_policy.lower() == NO_MIGRATION:
             _log.info(
                 "group %s: a classic member may not join the consumer group, group.consumer.migration.policy"
                 " is 'disabled'",
@@ -127,7 +127,7 @@ class ClassicMembers:
         protocols = {protocol.name for protocol in request.protocols}
         if not group.supports_classic(request.protocol_type, protocols):
             return _refuse(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
-        new_id = "" if member_id else uuid_to_text(random_uuid(self._shard.random))
+        new_id = "" if member_id else uuid_to_text(random_uuid(self._parts.random))
         if new_id and instance_id is None and client.api_version >= MEMBER_ID_REQUIRED_SINCE:
             return _refuse(ErrorCode.MEMBER_ID_REQUIRED, new_id)  # as in Kafka, whatever it subscribes to
         try:
@@ -157,7 +157,7 @@ class ClassicMembers:
         group, member = decision.group, decision.member
         replaced_ids = [] if admitted.replaces is None else [admitted.replaces.member_id]
         taken = self._timers.taken(group.group_id, dict.fromkeys([member.member_id, *replaced_ids]))
-        changes = DeadlineChanges(self._shard.deadlines)
+        changes = DeadlineChanges(self._parts.deadlines)
         timers = MemberTimers(changes)
         for replaced_id in replaced_ids:
             timers.cancel(group, replaced_id)
@@ -194,7 +194,7 @@ class ClassicMembers:
         If the group stays stable, the member leads it and has nothing to assign (KIP-814): the leader
         watches the topics. An older client, which cannot be told to skip the assignment, must not lead.
         """
-        group, settings = decision.group, self._shard.settings()
+        group, settings = decision.group, self._parts.settings()
         replaced_id = replaced.member_id
         if not downgrade.may_downgrade(group, (replaced_id,), len(group.members), settings):
             return None
@@ -205,7 +205,7 @@ class ClassicMembers:
             epoch = group.assignment_epoch
             rebalances = not all(member.is_reconciled_to(epoch) for member in (*members, decision.member))
         classic = downgrade.classic_group(
-            self._shard, group, (), now_ms, joining=decision.member, replaced_id=replaced_id
+            self._parts, group, (), now_ms, joining=decision.member, replaced_id=replaced_id
         )
         member_id = decision.member.member_id
         if rebalances or client.api_version < SKIP_ASSIGNMENT_SINCE:
@@ -232,14 +232,14 @@ class ClassicMembers:
         if group.assignment_epoch > member.member_epoch and not revokes:
             # Checked before the names: a member that joined when the group was classic may know another
             # protocol name, and must not be refused for that. (Kafka refuses it.)
-            changes = DeadlineChanges(self._shard.deadlines)
+            changes = DeadlineChanges(self._parts.deadlines)
             MemberTimers(changes).must_rejoin(group, member, now_ms)
             rebalance = SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS)
             return Result(rebalance, effects=[changes.apply])
         types, names = (None, group.protocol_type), (None, side.protocol_name)
         if request.protocol_type not in types or request.protocol_name not in names:
             return Result(SyncGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
-        changes = DeadlineChanges(self._shard.deadlines)
+        changes = DeadlineChanges(self._parts.deadlines)
         timers = MemberTimers(changes)
         timers.synced(group, member)
         timers.restart_session(group, member, self._groups.limits_of(group.group_id), now_ms)
@@ -248,7 +248,7 @@ class ClassicMembers:
         response = SyncGroupResponse(
             protocol_type=request.protocol_type,
             protocol_name=request.protocol_name,
-            assignment=write_assignment(partitions, self._shard.image(), version),
+            assignment=write_assignment(partitions, self._parts.image(), version),
         )
         return Result(response, effects=[changes.apply])
 
@@ -261,7 +261,7 @@ class ClassicMembers:
         )
         if isinstance(member, int):
             return Result(HeartbeatResponse(error_code=member))
-        changes = DeadlineChanges(self._shard.deadlines)
+        changes = DeadlineChanges(self._parts.deadlines)
         timers = MemberTimers(changes)
         timers.restart_session(group, member, self._groups.limits_of(group.group_id), now_ms)
         result = Result(HeartbeatResponse(), effects=[changes.apply])
@@ -283,7 +283,7 @@ class ClassicMembers:
         if not group.topics_changed:
             return False
         names = all_topic_names(group.members.values(), group.resolved_topics())
-        changed = metadata_hash(names, self._shard.image()) != group.metadata_hash
+        changed = metadata_hash(names, self._parts.image()) != group.metadata_hash
         result.effects.append(partial(setattr, group, "topics_changed", changed))
         return changed
 

@@ -33,12 +33,13 @@ from moldau.broker.coordinator.group.classic.states import ClassicState
 from moldau.broker.coordinator.group.consumer.group import ConsumerGroup
 from moldau.broker.coordinator.group.consumer.member import ConsumerMember
 from moldau.broker.coordinator.group.migration.embedded_protocol import subscription_version, write_assignment
+from moldau.broker.coordinator.group.parts import ShardParts
 from moldau.broker.coordinator.records import group_metadata_record
 from moldau.common.protocol.errors import ErrorCode
 from moldau.common.settings.broker import BrokerSettings
 
 if TYPE_CHECKING:
-    from moldau.broker.coordinator.group.shard import GroupShard
+    pass
 
 DOWNGRADE_POLICIES = ("bidirectional", "downgrade")
 
@@ -70,7 +71,7 @@ def note_failure(group: ConsumerGroup, size: int, error_code: int) -> None:
 
 
 def classic_group(
-    shard: "GroupShard",
+    parts: ShardParts,
     group: ConsumerGroup,
     leaving: Container[str],
     now_ms: int,
@@ -91,11 +92,11 @@ def classic_group(
     if joining is not None:
         members.append(joining)
     for member in members:
-        membership.put(_classic_member(member, shard))
+        membership.put(_classic_member(member, parts))
     membership.protocol_name = membership.select_protocol()
     membership.state = ClassicState.STABLE
     membership.refresh_topics()
-    return ClassicGroup(shard, group.group_id, membership)
+    return ClassicGroup(parts, group.group_id, membership)
 
 
 def records_of(group: ConsumerGroup, classic: ClassicGroup, *, rebalances: bool) -> list[Any]:
@@ -106,7 +107,7 @@ def records_of(group: ConsumerGroup, classic: ClassicGroup, *, rebalances: bool)
     return [*group.tombstones(), group_metadata_record(group.group_id, value)]
 
 
-def _classic_member(member: ConsumerMember, shard: "GroupShard") -> ClassicMember:
+def _classic_member(member: ConsumerMember, parts: ShardParts) -> ClassicMember:
     side = member.classic
     if side is None:
         raise AssertionError(f"member {member.member_id!r} does not speak the classic protocol")
@@ -122,5 +123,5 @@ def _classic_member(member: ConsumerMember, shard: "GroupShard") -> ClassicMembe
         member.rebalance_timeout_ms,
         side.session_timeout_ms,
         side.protocols,
-        write_assignment(has, shard.image(), subscription_version(side.subscription)),
+        write_assignment(has, parts.image(), subscription_version(side.subscription)),
     )

@@ -15,9 +15,11 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from moldau.broker.coordinator.group.classic.group import ClassicGroup
+from moldau.broker.coordinator.group.classic.requests import ClassicGroups
 from moldau.broker.coordinator.group.consumer.group import OTHER_EPOCH, ConsumerGroup
 from moldau.broker.coordinator.group.group import Client, GroupKind
 from moldau.broker.coordinator.group.offsets.pending import PendingOffsets, Place
+from moldau.broker.coordinator.group.parts import ShardParts
 from moldau.broker.coordinator.records import GroupRecord, offset_tombstone
 from moldau.broker.coordinator.result import Result
 from moldau.broker.metadata.image import TopicState
@@ -44,7 +46,7 @@ from moldau.common.protocol.messages.offset_fetch import (
 )
 
 if TYPE_CHECKING:
-    from moldau.broker.coordinator.group.shard import GroupShard
+    pass
 
 TOPIC_IDS_SINCE = 10
 GROUP_NOT_FOUND_SINCE = 9
@@ -55,10 +57,11 @@ NO_OFFSET = -1
 class Offsets:
     """Committed offsets by group, then by (topic, partition)."""
 
-    def __init__(self, shard: "GroupShard") -> None:
-        self.shard = shard
-        self.by_group: dict[str, dict[tuple[str, int], OffsetCommitValue]] = shard.journal.dict()
-        self.pending = PendingOffsets(shard.journal)
+    def __init__(self, parts: ShardParts, classic: ClassicGroups) -> None:
+        self.parts = parts
+        self._classic = classic
+        self.by_group: dict[str, dict[tuple[str, int], OffsetCommitValue]] = parts.journal.dict()
+        self.pending = PendingOffsets(parts.journal)
 
     # Replay.
 
@@ -80,11 +83,11 @@ class Offsets:
 
     def put(self, group_id: str, topic: str, partition: int, value: OffsetCommitValue) -> None:
         """The offset that counts from now on."""
-        if group_id not in self.shard.groups:
-            self.shard.classic.ensure(group_id)
+        if group_id not in self.parts.groups:
+            self._classic.ensure(group_id)
         offsets = self.by_group.get(group_id)
         if offsets is None:
-            offsets = self.by_group[group_id] = self.shard.journal.dict()
+            offsets = self.by_group[group_id] = self.parts.journal.dict()
         offsets[(topic, partition)] = value
 
     # OffsetCommit.
@@ -100,8 +103,8 @@ class Offsets:
         retention_ms = request.retention_time_ms
         keeps_expiry = retention_ms != -1
         expire_timestamp = now_ms + retention_ms if keeps_expiry else -1
-        metadata_bytes_max = self.shard.settings().offset_metadata_max_bytes
-        image = self.shard.image()
+        metadata_bytes_max = self.parts.settings().offset_metadata_max_bytes
+        image = self.parts.image()
         records: list[Any] = []
         topics = []
         for topic in request.topics:
@@ -140,7 +143,7 @@ class Offsets:
                 OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=rows)
             )
         result = Result(OffsetCommitResponse(topics=topics), records)
-        group = self.shard.groups.get(group_id)
+        group = self.parts.groups.get(group_id)
         member = group.members.get(request.member_id) if isinstance(group, ClassicGroup) else None
         if isinstance(group, ClassicGroup) and member is not None:  # a commit counts as a heartbeat
             result.effects.append(group.session_restart(member, now_ms))
@@ -148,7 +151,7 @@ class Offsets:
 
     def _check_commit(self, request: OffsetCommitRequest, api_version: int) -> int:
         epoch = request.generation_id_or_member_epoch
-        group = self.shard.groups.get(request.group_id)
+        group = self.parts.groups.get(request.group_id)
         if group is None:
             if epoch < 0:
                 return ErrorCode.NONE
@@ -163,7 +166,7 @@ class Offsets:
 
     def _all_held(self, group: ConsumerGroup, request: OffsetCommitRequest, api_version: int) -> bool:
         """Whether a member that is an epoch behind has had all that it commits since then (KIP-1251)."""
-        topics = self.shard.image().topics
+        topics = self.parts.image().topics
         for topic in request.topics:
             topic_id = topic.topic_id
             if api_version < TOPIC_IDS_SINCE and topic.name in topics:
@@ -182,7 +185,7 @@ class Offsets:
         """Offsets of the partitions asked for (-1 where none is committed), or all where `topics` is None.
         With `require_stable`, none where a transaction is open (KIP-447)."""
         group_id = request.group_id
-        group = self.shard.groups.get(group_id)
+        group = self.parts.groups.get(group_id)
         error_code: int = ErrorCode.NONE
         if group is not None:
             error_code = group.validate_offset_fetch(request.member_id, request.member_epoch)
@@ -190,7 +193,7 @@ class Offsets:
             return OffsetFetchResponseGroup(group_id=group_id, error_code=error_code)
         offsets = self.by_group.get(group_id, {})
         unstable = self.pending.partitions(group_id) if require_stable else ()
-        image = self.shard.image()
+        image = self.parts.image()
         topics = []
         if request.topics is None:
             by_topic: dict[str, list[OffsetFetchResponsePartitions]] = {}
@@ -231,7 +234,7 @@ class Offsets:
         """Drop single offsets, except those of topics that the group consumes now."""
         if not request.group_id:
             return Result(OffsetDeleteResponse(error_code=ErrorCode.INVALID_GROUP_ID))
-        group = self.shard.groups.get(request.group_id)
+        group = self.parts.groups.get(request.group_id)
         error_code = ErrorCode.GROUP_ID_NOT_FOUND if group is None else group.validate_offset_delete()
         if group is None or error_code:
             return Result(OffsetDeleteResponse(error_code=error_code))
@@ -239,7 +242,7 @@ class Offsets:
         records: list[Any] = []
         topics = []
         for topic in request.topics:
-            state = self.shard.image().topics.get(topic.name)
+            state = self.parts.image().topics.get(topic.name)
             partition_count = 0 if state is None else len(state.partitions)
             subscribed = group.subscribed_to(topic.name)
             rows = []
@@ -275,10 +278,10 @@ class Offsets:
     def expire(self, group_id: str, now_ms: int) -> list[GroupRecord]:
         """Records that drop what has expired of a group, and the group itself once it has neither members nor
         offsets."""
-        group = self.shard.groups[group_id]
+        group = self.parts.groups[group_id]
         if group.kind is GroupKind.SHARE:
             return []  # it has states elsewhere, and is deleted by hand
-        retention_ms = self.shard.settings().offsets_retention_minutes * MINUTE_MS
+        retention_ms = self.parts.settings().offsets_retention_minutes * MINUTE_MS
         unstable = self.pending.partitions(group_id)
         records: list[GroupRecord] = []
         left = len(unstable)
@@ -287,7 +290,7 @@ class Offsets:
                 records.append(offset_tombstone(group_id, topic, index))
             else:
                 left += 1
-        if not left and group.is_empty() and not self.shard.expects_members(group_id):
+        if not left and group.is_empty() and not self._classic.expects_members(group_id):
             records += group.tombstones()
         return records
 

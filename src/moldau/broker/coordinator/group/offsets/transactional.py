@@ -17,9 +17,12 @@ Not here: asking (transactions/txn_offset_commit.py).
 
 from typing import TYPE_CHECKING, Any
 
+from moldau.broker.coordinator.group.classic.requests import ClassicGroups
 from moldau.broker.coordinator.group.consumer.group import OTHER_EPOCH, ConsumerGroup
 from moldau.broker.coordinator.group.offsets.commit_refusal import refuse_transactional_commit
+from moldau.broker.coordinator.group.offsets.committed import Offsets
 from moldau.broker.coordinator.group.offsets.pending import Place
+from moldau.broker.coordinator.group.parts import ShardParts
 from moldau.broker.coordinator.records import GroupRecord, decode
 from moldau.broker.coordinator.result import Producer, Result
 from moldau.common.protocol.errors import ErrorCode
@@ -32,16 +35,16 @@ from moldau.common.protocol.messages.txn_offset_commit import (
 )
 
 if TYPE_CHECKING:
-    from moldau.broker.coordinator.group.shard import GroupShard
+    pass
 
 
 class CommitGuard:
     """`broken` if a producer's transaction may have ended here since the guard was taken."""
 
-    __slots__ = ("broken", "producer_id", "shard")
+    __slots__ = ("broken", "owner", "producer_id")
 
-    def __init__(self, shard: "GroupShard", producer_id: int) -> None:
-        self.shard = shard
+    def __init__(self, owner: "TransactionalOffsets", producer_id: int) -> None:
+        self.owner = owner
         self.producer_id = producer_id
         self.broken = False
 
@@ -49,15 +52,17 @@ class CommitGuard:
 class TransactionalOffsets:
     """The transactional commits of one shard, and their guards."""
 
-    def __init__(self, shard: "GroupShard") -> None:
-        self.shard = shard
+    def __init__(self, parts: ShardParts, classic: ClassicGroups, offsets: Offsets) -> None:
+        self.parts = parts
+        self._classic = classic
+        self._offsets = offsets
         self._guards: dict[int, set[CommitGuard]] = {}
 
     # Guards live as long as their request, so there are no more of them than requests.
 
     def take_guard(self, producer_id: int) -> CommitGuard:
         """A guard of this producer, for `release_guard` later."""
-        guard = CommitGuard(self.shard, producer_id)
+        guard = CommitGuard(self, producer_id)
         self._guards.setdefault(producer_id, set()).add(guard)
         return guard
 
@@ -89,8 +94,8 @@ class TransactionalOffsets:
             error_code = self._check_commit(request)
         if error_code:
             return Result(refuse_transactional_commit(request, error_code))
-        metadata_bytes_max = self.shard.settings().offset_metadata_max_bytes
-        image = self.shard.image()
+        metadata_bytes_max = self.parts.settings().offset_metadata_max_bytes
+        image = self.parts.image()
         records: list[Any] = []
         topics = []
         for topic in request.topics:
@@ -126,7 +131,7 @@ class TransactionalOffsets:
     def _check_commit(self, request: TxnOffsetCommitRequest) -> int:
         if request.producer_id < 0 or request.producer_epoch < 0:
             return ErrorCode.INVALID_PRODUCER_ID_MAPPING
-        group = self.shard.groups.get(request.group_id)
+        group = self.parts.groups.get(request.group_id)
         if group is None:
             return ErrorCode.NONE if request.generation_id < 0 else ErrorCode.ILLEGAL_GENERATION
         error_code = group.validate_transactional_commit(
@@ -140,7 +145,7 @@ class TransactionalOffsets:
 
     def _all_held(self, group: ConsumerGroup, request: TxnOffsetCommitRequest) -> bool:
         """Whether a member that is an epoch behind has had all that it commits since then (KIP-1251)."""
-        topics = self.shard.image().topics
+        topics = self.parts.image().topics
         return all(
             topic.name in topics
             and group.may_commit_partition(
@@ -155,14 +160,14 @@ class TransactionalOffsets:
     def replay_pending(self, key: OffsetCommitKey, value: OffsetCommitValue, producer: Producer) -> None:
         """An offset was committed in a transaction that is open. A group that does not exist is created,
         as by any commit."""
-        self.shard.classic.ensure(key.group)
-        self.shard.offsets.pending.add(producer, Place(key.group, key.topic, key.partition), value)
+        self._classic.ensure(key.group)
+        self._offsets.pending.add(producer, Place(key.group, key.topic, key.partition), value)
 
     def end_transaction(self, producer_id: int, committed: bool) -> None:
         """A marker was replayed: the producer's pending offsets count now, or are dropped."""
         for guard in self._guards.pop(producer_id, ()):
             guard.broken = True
-        offsets = self.shard.offsets
+        offsets = self._offsets
         for place, (order, value) in offsets.pending.end(producer_id):
             if committed and value is not None:
                 offsets.put(place.group_id, place.topic, place.partition, value)

@@ -38,7 +38,7 @@ from moldau.common.protocol.messages.share_group_heartbeat import (
 )
 
 if TYPE_CHECKING:
-    from moldau.broker.coordinator.group.shard import GroupShard
+    from moldau.broker.coordinator.group.parts import ShardParts
 
 SESSION = "session"
 _MEMBER_SHARE_MAX = 1 / 16  # of the memory for what clients make the broker keep, for one member
@@ -59,7 +59,7 @@ def nobody_asks(*_: object) -> None:
 class ShareGroups:
     """See the module."""
 
-    def __init__(self, shard: "GroupShard", asks: Asks = nobody_asks, deletes: Deletes = nobody_asks) -> None:
+    def __init__(self, shard: "ShardParts", asks: Asks = nobody_asks, deletes: Deletes = nobody_asks) -> None:
         self.shard = shard
         self._asks = asks
         self._deletes = deletes
