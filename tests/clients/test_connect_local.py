@@ -157,6 +157,24 @@ def test_offsets_have_kafkas_bytes_and_a_new_worker_goes_on_from_them(start, boo
     }
 
 
+def test_a_topic_of_offsets_of_its_own_is_copied_to_the_workers(start, bootstrap, topic):
+    kind = fresh(Numbers)
+    name, own = f"s-{topic}", f"own-{topic}"
+    ear = start()
+    config = source_config(topic, kind, **{"offsets.storage.topic": own})
+    ear.run(name, config)
+    eventually(lambda: kind.told == {"a": 50})
+    ear.runtime.close(30)
+    key = f'["{name}",{{"name":"a"}}]'.encode()
+    for each in (own, "connect-offsets"):
+        found = {message.key(): message.value() for message in read_all(bootstrap, each, 3)}
+        assert found[key] == b'{"next":50}'
+    again = start()  # it gives its topic up, and goes on
+    again.run(name, source_config(topic, kind, count="60"))
+    eventually(lambda: kind.told == {"a": 60})
+    assert Counter(values_of(read_all(bootstrap, topic, 2))) == Counter(f"a{n}" for n in range(60))
+
+
 def test_without_transactions_records_come_before_offsets(start, bootstrap, topic):
     kind = fresh(Numbers)
     ear = start(exactly_once_source_support="disabled")

@@ -120,6 +120,7 @@ class ConnectorInstance:
         """Until stopped, or until it is to be STOPPED and RUNNING again."""
         if self._target is State.STOPPED:
             self._say(State.STOPPED)
+            self._told = None  # its tasks are taken away: what it wants is said again when it runs
             self._rest(None)
             return
         settings = connector_settings(kind, self._config)

@@ -28,6 +28,7 @@ from moldau.connect.source import Read, Source
 from moldau.services.connect.runtime.control import Control
 from moldau.services.connect.runtime.dead_letters import LetterWriter
 from moldau.services.connect.runtime.metrics import TaskMetrics
+from moldau.services.connect.runtime.offsets_copy import OffsetsCopy
 from moldau.services.connect.runtime.problems import ErrorPolicy, Problem, Stage, class_name
 from moldau.services.connect.runtime.setup import TaskSetup
 from moldau.services.connect.runtime.source_offsets import (
@@ -93,6 +94,8 @@ class SourceTask:
         self._interval_ms = float(interval) if interval is not None else flush_ms
         self._own_topic: str | None = settings["offsets.storage.topic"]
         self._worker_topic = setup.worker.get("offset.storage.topic", "connect-offsets")
+        has_own = self._own_topic is not None and self._own_topic != self._worker_topic
+        self._copy = OffsetsCopy(setup, self._worker_topic) if has_own else None
         self._readings: list[Reading] = []
         self._held: Reading | None = None
         """The partition that is in the middle of a transaction of its own."""
@@ -120,6 +123,8 @@ class SourceTask:
             if not self._control.abandoned:
                 self._writer.abort()
             self._writer.close()
+            if self._copy is not None:
+                self._copy.close()
 
     def _open_readings(self) -> None:
         """After older tasks are fenced: what they have committed by now is all that they ever will."""
@@ -275,6 +280,8 @@ class SourceTask:
         except Undone as undone:
             self._go_back(undone)
             return
+        if self._copy is not None:
+            self._copy.put(offsets)
         self._metrics.add("transaction-total")
         self._metrics.set("transaction-size-avg", self._records)
         self._metrics.took("offset-commit", self._clock.monotonic_ms() - began_ms)

@@ -275,11 +275,10 @@ class SharedStores:
             return merged.offsets(connector)
 
     def write_offsets(self, connector: str, wanted: Sequence[KnownOffset], topic: str | None = None) -> None:
-        """See Stores. Forgetting holds for both topics, else the worker's would shine through."""
+        """See Stores. Both topics get them (KIP-618): what is forgotten in one alone would shine through."""
         own = self._own(topic)
         if own is not None:
             self._write(own[0], own[1], connector, wanted)
-            wanted = [each for each in wanted if each.offset is None]
         if wanted:
             self._write(self._offset_log, self._offsets, connector, wanted)
 
