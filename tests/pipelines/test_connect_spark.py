@@ -17,8 +17,11 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "clients"))
 
 from connect_parts import Ear, eventually, read_all
 
+from moldau.connect import ConnectError
+from moldau.services.connect.runtime import connector_instance, engine_choice
 from moldau.services.connect.runtime.interface import State
 from moldau.services.connect.runtime.local import LocalRuntime
+from moldau.services.connect.runtime.spark_commits import SparkCommits
 from moldau.testing import Broker
 
 FOLDER = Path(__file__).parent
@@ -163,3 +166,99 @@ def test_what_cannot_run_on_spark_is_told(
     task = ear.run(name, {**config(topic, tmp_path), **settings})
     eventually(lambda: ear.state(task) is State.FAILED, 240)
     assert "moldau.connect.engine=local" in ear.tasks[task][-1].trace
+
+
+def test_the_groups_offsets_say_where_a_query_begins(
+    broker: Broker, topic: str, start: Callable[[], Ear], tmp_path: Path
+):
+    folder = tmp_path / "out"
+    folder.mkdir()
+    broker.create_topic(topic, 2)
+    name = f"g{topic}"[:60]
+    group = f"connect-{name}"
+    sent = 0
+    for engine in ("spark", "local", "spark"):
+        send(broker, topic, [{"n": n} for n in range(sent, sent + 40)])
+        sent += 40
+        ear = start()
+        task = ear.run(name, config(topic, folder, **{"moldau.connect.engine": engine}))
+        eventually(lambda: committed(broker, group, topic) == [sent // 2] * 2, 240)  # noqa: B023
+        ear.runtime.stop_tasks([task], 120)
+        assert written(folder) == list(range(sent))
+    assert not (folder / "differs").exists()
+    # Set by hand, while it is stopped: it begins there.
+    consumer = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": group})
+    consumer.commit(offsets=[TopicPartition(topic, 1, 50)], asynchronous=False)
+    consumer.close()
+    for file in folder.glob("*.json"):
+        file.unlink()
+    ear = start()
+    ear.run(name, config(topic, folder))
+    eventually(lambda: committed(broker, group, topic) == [60, 60], 240)
+    assert written(folder) == list(range(101, 120, 2))
+
+
+@pytest.mark.parametrize("engine", ["spark", "local"])
+def test_runs_that_a_crash_has_left_come_again_as_they_were(
+    broker: Broker,
+    topic: str,
+    start: Callable[[], Ear],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    engine: str,
+):
+    folder = tmp_path / "out"
+    folder.mkdir()
+    broker.create_topic(topic, 2)
+    send(broker, topic, [{"n": n} for n in range(40)])
+    commit = SparkCommits.commit
+
+    def dies(self: SparkCommits, *more: Any) -> None:
+        monkeypatch.setattr(SparkCommits, "commit", commit)
+        send(broker, topic, [{"n": n} for n in range(40, 80)])
+        raise ConnectError("the driver dies here")
+
+    monkeypatch.setattr(SparkCommits, "commit", dies)
+    name = f"c{topic}"[:60]
+    ear = start()
+    task = ear.run(name, config(topic, folder, **{"moldau.restart.enable": "false"}))
+    eventually(lambda: ear.state(task) is State.FAILED, 240)
+    assert written(folder) == list(range(40))
+    ear.runtime.stop_tasks([task], 120)
+    again = start()
+    again.run(name, config(topic, folder, **{"moldau.connect.engine": engine}))
+    eventually(lambda: committed(broker, f"connect-{name}", topic) == [40, 40], 240)
+    assert written(folder) == list(range(80))
+    assert not (folder / "differs").exists()
+
+
+def test_auto_moves_a_sink_to_spark_and_back_and_each_record_is_written_once(
+    broker: Broker, topic: str, start: Callable[[], Ear], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(engine_choice, "UP_MS", 500.0)
+    monkeypatch.setattr(engine_choice, "DOWN_MS", 3000.0)
+    monkeypatch.setattr(connector_instance, "_LOOK_SECONDS", 0.2)
+    folder = tmp_path / "out"
+    folder.mkdir()
+    broker.create_topic(topic, 2)
+    name = f"a{topic}"[:60]
+    ear = start()
+    more = {"moldau.connect.engine": "auto", "moldau.connect.engine.records": "40", "tasks.max": "2"}
+    task = ear.run(name, config(topic, folder, **more))
+    engines = lambda: [each.engine for each in list(ear.tasks[task]) if each.state is State.RUNNING]  # noqa: E731
+    sent = 0
+    until = time.monotonic() + 120
+    while "spark" not in engines():
+        send(broker, topic, [{"n": n} for n in range(sent, sent + 50)])
+        sent += 50
+        time.sleep(0.2)
+        assert time.monotonic() < until
+    eventually(lambda: engines()[-1] == "local", 240)
+    send(broker, topic, [{"n": n} for n in range(sent, sent + 10)])
+    sent += 10
+    eventually(lambda: sum(committed(broker, f"connect-{name}", topic)) == sent, 60)
+    assert written(folder) == list(range(sent))
+    assert not (folder / "differs").exists()
+    reasons = [each.engine_why for each in ear.tasks[task]]
+    assert any("more than 60" in each for each in reasons)
+    assert any("less than 20" in each for each in reasons)

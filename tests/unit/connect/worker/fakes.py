@@ -34,7 +34,13 @@ class FakeRuntime:
         self.targets: dict[str, State] = {}
         self.started: list[object] = []
 
-    def start_connector(self, connector: str, config: Mapping[str, str], target: State) -> None:
+    def start_connector(
+        self,
+        connector: str,
+        config: Mapping[str, str],
+        target: State,
+        tasks: Sequence[Mapping[str, str]] = (),
+    ) -> None:
         assert connector not in self.connectors
         assert self.listener is not None
         self.connectors[connector], self.targets[connector] = config, target

@@ -99,5 +99,12 @@ class Questions:
 
 
 def _placed(status: WorkerStatus) -> Placed:
-    said = Status(status.state, status.trace, status.engine, status.version, status.restarts_at_ms)
+    said = Status(
+        status.state,
+        status.trace,
+        status.engine,
+        status.version,
+        status.restarts_at_ms,
+        status.engine_why,
+    )
     return Placed(said, status.worker_id)

@@ -166,7 +166,7 @@ class Reconciler:
             self._loop.soon(lambda: self._try_connector_again(name), RETRY_SECONDS_MAX)
             return
         self._telling.hide(name, config, filled)
-        self._runtime().start_connector(name, filled, target)
+        self._runtime().start_connector(name, filled, target, state.configs_of_tasks(name))
 
     def _try_connector_again(self, name: str) -> None:
         found = self._stores.connector_status(name)

@@ -45,6 +45,7 @@ class Telling:
             status.version,
             status.engine,
             status.restarts_at_ms,
+            status.engine_why,
         )
 
     def connector(self, name: str, status: Status) -> None:

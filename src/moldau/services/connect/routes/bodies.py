@@ -37,6 +37,8 @@ def placed_json(placed: Placed) -> dict[str, Any]:
         found["version"] = status.version
     if status.engine:
         found["engine"] = status.engine
+    if status.engine_why:
+        found["engine_reason"] = status.engine_why
     if status.restarts_at_ms is not None:
         found["restarts_at_ms"] = status.restarts_at_ms
     return found

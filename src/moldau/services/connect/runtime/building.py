@@ -19,7 +19,7 @@ from moldau.connect.typed_settings import required_typed
 from moldau.services.connect.runtime.control import Control
 from moldau.services.connect.runtime.converters import converters_of
 from moldau.services.connect.runtime.dead_letters import LetterWriter
-from moldau.services.connect.runtime.engines import SPARK, engine_of
+from moldau.services.connect.runtime.engines import AUTO, LOCAL, SPARK, Engine, asked_engine, engine_of
 from moldau.services.connect.runtime.hiding import Hiding
 from moldau.services.connect.runtime.metrics import TaskMetrics
 from moldau.services.connect.runtime.problems import ErrorPolicy
@@ -84,14 +84,22 @@ class Body(Protocol):
     def run(self) -> None:
         """Until it is stopped or fails."""
 
+    def abandon(self) -> None:
+        """From another thread: it does not end; let others have its partitions."""
+
 
 class Run:
     """One run of a task: the connector's object and what moves its records."""
 
     def __init__(
-        self, connector: Source | Sink | None, body: Body, close: Callable[[], None] = lambda: None
+        self,
+        connector: Source | Sink | None,
+        body: Body,
+        engine: Engine,
+        close: Callable[[], None] = lambda: None,
     ) -> None:
         """`connector`: None where executors make it."""
+        self.engine = engine
         self._connector = connector
         self._body = body
         self._close = close
@@ -102,8 +110,7 @@ class Run:
 
     def abandon(self) -> None:
         """From another thread: it does not end; let others have its partitions."""
-        if isinstance(self._body, SinkTask):
-            self._body.close_abandoned()
+        self._body.abandon()
 
     def close(self) -> None:
         """Stop the connector. What that raises is logged."""
@@ -125,14 +132,39 @@ def build(setup: TaskSetup, shared: Shared, control: Control, metrics: TaskMetri
     letters = LetterWriter(errors, setup.task, hiding)
     if letters.is_wanted:
         ensure_topic(setup.admin(), letters.topic, 1, letters.replication_factor, {})
-    if issubclass(kind, Sink) and engine_of(kind, setup.config, shared.worker) == SPARK:
-        return _spark(kind, setup, shared, control, metrics)
+    engine = engine_of(kind, setup.config, shared.worker)
     if issubclass(kind, Sink):
-        return _sink(kind(), settings, setup, shared, control, metrics, policy, letters)
-    return _source(kind(), settings, setup, shared, control, metrics, policy, letters)
+        if engine.name == SPARK:
+            missing = _missing_for_spark(setup, shared)
+            if missing is None:
+                return _spark(kind, engine, setup, shared, control, metrics)
+            engine = Engine(LOCAL, missing)
+        return _sink(kind(), engine, settings, setup, shared, control, metrics, policy, letters)
+    return _source(kind(), engine, settings, setup, shared, control, metrics, policy, letters)
 
 
-def _spark(kind: type[Sink], setup: TaskSetup, shared: Shared, control: Control, metrics: TaskMetrics) -> Run:
+def _missing_for_spark(setup: TaskSetup, shared: Shared) -> str | None:
+    """Why this worker runs a sink locally for which Spark was chosen (engine auto); None: it need not.
+    ConnectError where Spark was asked for."""
+    if asked_engine(setup.config, shared.worker) != AUTO:
+        return None
+    if shared.spark is None:
+        return "auto: Spark was chosen, but this worker has none"
+    try:
+        shared.spark()
+    except ConnectError as problem:
+        return f"auto: Spark was chosen, but {problem}"
+    return None
+
+
+def _spark(
+    kind: type[Sink],
+    engine: Engine,
+    setup: TaskSetup,
+    shared: Shared,
+    control: Control,
+    metrics: TaskMetrics,
+) -> Run:
     if shared.spark is None:
         raise ConnectError(
             "moldau.connect.engine=spark, but this worker has no Spark session: "
@@ -145,11 +177,24 @@ def _spark(kind: type[Sink], setup: TaskSetup, shared: Shared, control: Control,
     from moldau.services.connect.runtime.spark_task import SparkSinkTask
 
     used = _once(setup.connector, shared.topic_used)
-    return Run(None, SparkSinkTask(setup, shared.spark, control, metrics, used))
+    return Run(None, SparkSinkTask(setup, shared.spark, control, metrics, used), engine)
+
+
+def _fence_drivers(setup: TaskSetup, shared: Shared) -> None:
+    """A Spark driver of this sink that was left behind somewhere moves no offsets any more. Retriable."""
+    if shared.spark is None:
+        return
+    from moldau.services.connect.runtime.spark_commits import fence
+
+    try:
+        fence(setup)
+    except ConnectError as refused:  # who may not use the id, has had no driver with it
+        log.info("%s: %s", setup.client_id, refused)
 
 
 def _sink(
     sink: Sink,
+    engine: Engine,
     settings: Mapping[str, Any],
     setup: TaskSetup,
     shared: Shared,
@@ -164,17 +209,19 @@ def _sink(
         setup.connector, setup.task.task, control.stopping, control.wait, writing.bad_record
     )
     try:
+        _fence_drivers(setup, shared)
         sink.start(settings, context)
         used = _once(setup.connector, shared.topic_used)
         body = SinkTask(setup, sink, writing, control, shared.keeper, shared.clock, metrics, used)
     except BaseException:
         _stopped(sink, writing.close)
         raise
-    return Run(sink, body, writing.close)
+    return Run(sink, body, engine, writing.close)
 
 
 def _source(
     source: Source,
+    engine: Engine,
     settings: Mapping[str, Any],
     setup: TaskSetup,
     shared: Shared,
@@ -209,7 +256,7 @@ def _source(
     except BaseException:
         _stopped(source, writing.close)
         raise
-    return Run(source, body, writing.close)
+    return Run(source, body, engine, writing.close)
 
 
 def source_writer(setup: TaskSetup, own: Mapping[str, Any], kind: type[Source]) -> SourceWriter:

@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from moldau.connect.errors import ConnectError
+from moldau.connect.errors import ConnectError, Retriable
 from moldau.connect.sink import Sink
 from moldau.connect.source import Source, SourceContext
 from moldau.services.connect.runtime.building import (
@@ -23,18 +23,32 @@ from moldau.services.connect.runtime.building import (
     secret_rows,
 )
 from moldau.services.connect.runtime.control import Control
-from moldau.services.connect.runtime.engines import SPARK, engine_of
+from moldau.services.connect.runtime.engine_choice import EngineChoice
+from moldau.services.connect.runtime.engines import (
+    AUTO,
+    LOCAL,
+    SPARK,
+    TASK_ENGINE,
+    TASK_WHY,
+    Engine,
+    asked_engine,
+    auto_records,
+)
 from moldau.services.connect.runtime.hiding import Hiding
-from moldau.services.connect.runtime.interface import State, Status
+from moldau.services.connect.runtime.interface import State, Status, TaskId
 from moldau.services.connect.runtime.problems import sentence_and_details
 from moldau.services.connect.runtime.restarts import Restarts
 from moldau.services.connect.runtime.rows import RESTART_ROWS, SOURCE_ROWS, settings_of
+from moldau.services.connect.runtime.setup import TaskSetup
+from moldau.services.connect.runtime.sink_demand import SinkDemand
 from moldau.services.connect.runtime.source_offsets import partition_text
 from moldau.services.connect.runtime.source_task import PARTITIONS
 
 log = logging.getLogger("moldau.connect")
 
 Configs = Sequence[Mapping[str, str]]
+_LOOK_SECONDS = 10.0
+"""How often it is asked which engine fits."""
 
 
 class ConnectorInstance:
@@ -48,7 +62,9 @@ class ConnectorInstance:
         shared: Shared,
         tell: Callable[[Status], None],
         task_configs: Callable[[Configs], None],
+        before: Configs = (),
     ) -> None:
+        """`before`: the tasks that it has, of another instance: an engine that was chosen for them stays."""
         self._name = name
         self._config = config
         self._shared = shared
@@ -59,6 +75,7 @@ class ConnectorInstance:
         self._version = ""
         self._dealt: list[list[Mapping[str, Any]]] = []
         self._told: Configs | None = None
+        self._engine = chosen_before(before)
         self._look = threading.Event()
         self._thread = threading.Thread(target=self._work, name=f"connector-thread-{name}", daemon=True)
 
@@ -126,9 +143,7 @@ class ConnectorInstance:
         settings = connector_settings(kind, self._config)
         if issubclass(kind, Sink):
             self._say(self._target)
-            is_spark = engine_of(kind, self._config, self._shared.worker) == SPARK
-            self._tasks([{} for _ in range(1 if is_spark else self._tasks_max())])
-            self._rest(None)
+            self._run_sink(kind)
             return
         interval = settings_of(SOURCE_ROWS, self._config, self._name)["moldau.partitions.interval.ms"]
         source = kind()
@@ -141,6 +156,45 @@ class ConnectorInstance:
             self._watch(source, float(interval) / 1000)
         finally:
             source.stop()
+
+    def _run_sink(self, kind: type[Sink]) -> None:
+        """Until its target changes."""
+        asked = asked_engine(self._config, self._shared.worker)
+        if asked != AUTO:
+            self._tasks([{} for _ in range(1 if asked == SPARK else self._tasks_max())])
+            self._rest(None)
+            return
+        if self._shared.spark is None or kind.keeps_open:
+            why = "this worker has no Spark" if self._shared.spark is None else "it keeps records open"
+            self._tasks(self._for_engine(Engine(LOCAL, f"auto: {why}")))
+            self._rest(None)
+            return
+        if self._target is not State.RUNNING:
+            self._tasks(self._for_engine(self._engine or Engine(LOCAL, "")))
+            self._rest(None)
+            return
+        choice = EngineChoice(
+            auto_records(self._config, self._shared.worker), self._engine or Engine(LOCAL, "")
+        )
+        demand = SinkDemand(
+            TaskSetup(TaskId(self._name, 0), self._config, self._shared.worker), self._shared.clock
+        )
+        try:
+            while not self._control.stopping() and self._target is State.RUNNING:
+                self._tasks(self._for_engine(choice.engine))
+                self._rest(_LOOK_SECONDS)
+                try:
+                    self._engine = choice.looked(demand.look())
+                except Retriable as failed:
+                    choice.missed()
+                    log.info("%s: which engine fits is not known: %s", self._name, failed)
+        finally:
+            demand.close()
+
+    def _for_engine(self, engine: Engine) -> Configs:
+        """The tasks of a sink whose engine was chosen."""
+        more = {TASK_ENGINE: engine.name, TASK_WHY: engine.why} if engine.why else {}
+        return [dict(more) for _ in range(1 if engine.name == SPARK else self._tasks_max())]
 
     def _watch(self, source: Source, interval_seconds: float) -> None:
         said = self._target
@@ -192,6 +246,14 @@ class ConnectorInstance:
     def _say(self, state: State, trace: str = "", restarts_at_ms: int | None = None) -> None:
         if not self._control.stopping():
             self._tell(Status(state, trace, "", self._version, restarts_at_ms))
+
+
+def chosen_before(tasks: Configs) -> Engine | None:
+    """The engine that was chosen for these tasks; None: none was."""
+    for each in tasks:
+        if each.get(TASK_ENGINE) == SPARK:
+            return Engine(SPARK, each.get(TASK_WHY, ""))
+    return None
 
 
 def dealt(

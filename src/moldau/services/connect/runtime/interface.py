@@ -49,6 +49,8 @@ class Status:
     version: str = ""
     restarts_at_ms: int | None = None
     """When a failed task is started again by itself."""
+    engine_why: str = ""
+    """Why it is that engine."""
 
 
 class Listener(Protocol):
@@ -70,8 +72,14 @@ class Listener(Protocol):
 class Runtime(Protocol):
     """What runs in this worker. Calls return at once; what came of them is told to the listener."""
 
-    def start_connector(self, connector: str, config: Mapping[str, str], target: State) -> None:
-        """`target`: RUNNING, PAUSED or STOPPED."""
+    def start_connector(
+        self,
+        connector: str,
+        config: Mapping[str, str],
+        target: State,
+        tasks: Sequence[Mapping[str, str]] = (),
+    ) -> None:
+        """`target`: RUNNING, PAUSED or STOPPED; `tasks`: those that it has by now."""
 
     def start_task(self, task: TaskId, config: Mapping[str, str], target: State) -> None:
         """`config`: the connector's, and what `task_configs` added."""

@@ -47,7 +47,13 @@ class LocalRuntime:
             spark,
         )
 
-    def start_connector(self, connector: str, config: Mapping[str, str], target: State) -> None:
+    def start_connector(
+        self,
+        connector: str,
+        config: Mapping[str, str],
+        target: State,
+        tasks: Sequence[Mapping[str, str]] = (),
+    ) -> None:
         """See Runtime. One that runs is stopped first."""
         self.stop_connectors([connector], 0.0)
         listener = self._listener
@@ -58,6 +64,7 @@ class LocalRuntime:
             self._shared,
             lambda status: listener.connector_status(connector, status),
             lambda configs: listener.task_configs(connector, configs),
+            tasks,
         )
         with self._lock:
             self._connectors[connector] = made

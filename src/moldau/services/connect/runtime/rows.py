@@ -151,9 +151,19 @@ ENGINE_ROW = Setting(
     "moldau.connect.engine",
     _STRING,
     "Where a sink's tasks run: local (threads of the worker), spark (one streaming query; the worker needs a "
-    "Spark session), auto (local). Sources run in the worker.",
+    "Spark session), auto (Spark while there is much to do, see moldau.connect.engine.records). Sources run "
+    "in the worker.",
     "auto",
     choices=("auto", "local", "spark"),
+)
+ENGINE_RECORDS_ROW = Setting(
+    "moldau.connect.engine.records",
+    _LONG,
+    "With moldau.connect.engine=auto: about so many records a second move a sink to Spark (above 1.5 times "
+    "as many for half a minute) and back (below half as many for five minutes).",
+    100,
+    Importance.LOW,
+    check=_not_negative,
 )
 
 SINK_ROWS = (

@@ -80,8 +80,12 @@ class TaskSetup:
     @property
     def transactional_id(self) -> str:
         """Of a source's task; Kafka Connect's form, so that a task of either fences the other's."""
+        return self.transactional_id_of(self.task.task)
+
+    def transactional_id_of(self, task: int) -> str:
+        """Of a task of the same connector."""
         worker = self.worker.get("group.id", "connect-cluster")
-        return f"{worker}-{self.connector}-{self.task.task}"
+        return f"{worker}-{self.connector}-{task}"
 
     def consumer_texts(self) -> dict[str, str]:
         """A consumer's settings as they were given, without those of a group's member (for Spark's

@@ -120,7 +120,7 @@ class SinkTask:
             self._lost = True  # what is not committed by now stays so
             self._member.close()
 
-    def close_abandoned(self) -> None:
+    def abandon(self) -> None:
         """From another thread: leave the group, so that others get the partitions."""
         self._lost = True
         self._member.close()

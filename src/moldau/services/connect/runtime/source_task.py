@@ -126,6 +126,9 @@ class SourceTask:
             if self._copy is not None:
                 self._copy.close()
 
+    def abandon(self) -> None:
+        """What it has not committed, nobody reads: the task that takes its place fences it."""
+
     def _open_readings(self) -> None:
         """After older tasks are fenced: what they have committed by now is all that they ever will."""
         name = self._setup.connector

@@ -1,14 +1,15 @@
 """A sink's task on Spark: one streaming query, whose micro-batches executors write with the same sink class.
 
-    readStream.format("moldau") ── foreachBatch ── mapInArrow: convert, transform, Sink.write ── letters, ends
-                                                                     group connect-NAME: offsets committed
+    readStream.format("moldau") ── foreachBatch: note the runs' ends ── mapInArrow: convert, transform,
+                                                                        Sink.write ── commit ends, letters
 
-The checkpoint says what a micro-batch has, and repeats it as it was; the group's offsets follow, so that
-lag is seen and the local engine can go on from there. A new checkpoint begins at the group's offsets.
+Where the connector stands, its group's offsets say, as with the local engine: each query begins there, with a
+checkpoint that is thrown away when it ends. Runs are noted beside the offsets before they are written for
+the first time; so those that a crash has left come again as they were, whichever engine is next.
 
-Not exact: rows that the sink itself refuses may miss their dead letter where the driver dies between the
-write and the letter (refusals of converters and transforms are found again). Switch engines at a stop, not
-after a crash.
+A query that is to stop finishes its micro-batch first. Not exact: rows that the sink itself refuses may miss
+their dead letter where the driver dies between the write and the letter (what converters and transforms
+refuse is found again).
 """
 
 from __future__ import annotations
@@ -16,6 +17,9 @@ from __future__ import annotations
 import json
 import logging
 import re
+import shutil
+import tempfile
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -30,19 +34,28 @@ from moldau.services.connect.runtime.control import Control
 from moldau.services.connect.runtime.metrics import TaskMetrics
 from moldau.services.connect.runtime.rows import ERROR_ROWS, SINK_ROWS, settings_of
 from moldau.services.connect.runtime.setup import TaskSetup
-from moldau.services.connect.runtime.sink_notes import notes_from
-from moldau.services.connect.runtime.spark_work import OUT_SCHEMA, Cuts, work_of
+from moldau.services.connect.runtime.sink_notes import Notes
+from moldau.services.connect.runtime.spark_commits import SparkCommits
+from moldau.services.connect.runtime.spark_ranges import (
+    TRIGGER_OFFSETS_MAX,
+    ends_of,
+    ranges_of,
+    run_ends,
+)
+from moldau.services.connect.runtime.spark_work import OUT_SCHEMA, work_of
 
 log = logging.getLogger("moldau.connect")
 
 CHECKPOINTS = "moldau.connect.spark.checkpoints"
-"""The worker's setting: a folder, or a URL that Spark can write to."""
+"""The worker's setting: a folder of this machine, for what queries note while they run."""
 _TIMEOUT_SECONDS = 30.0
 _LOOK_SECONDS = 0.5
 _OWN = {"ConnectError", "Retriable", "Failed", "BadRecord", "BadRecords", "OptionError"}
 _SENTENCE = re.compile(
     r"^(?:[\w.]*\.)?(\w+(?:Error|Exception|Retriable|Failed|BadRecords?)): (.+)", re.MULTILINE
 )
+
+Starts = dict[TopicPartition, int]
 
 
 class SparkSinkTask:
@@ -66,10 +79,15 @@ class SparkSinkTask:
         errors = settings_of(ERROR_ROWS, setup.config, setup.connector)
         self._letters_topic: str = errors["errors.deadletterqueue.topic.name"].strip()
         self._consumer: Consumer = setup.consumer()
-        self._cuts: Cuts = {}
+        self._commits = SparkCommits(setup, self._consumer)
+        self._writing = threading.Lock()
+        """Held by a micro-batch that is being written."""
+        self._is_over = False
+        """No micro-batch is begun any more."""
+        self._failure: BaseException | None = None
 
     def run(self) -> None:
-        """Until stopped. ConnectError."""
+        """Until stopped. ConnectError, Retriable."""
         try:
             while not self._control.stopping():
                 if self._control.paused:
@@ -77,23 +95,31 @@ class SparkSinkTask:
                 else:
                     self._run_query()
         finally:
+            self._commits.close()
             self._consumer.close()
+
+    def abandon(self) -> None:
+        """From another thread: it did not end in time."""
+        self._is_over = True
 
     def _run_query(self) -> None:
         session = self._session()
-        starts = self._starts()
-        reader = session.readStream.format("moldau").option("includeHeaders", "true")
-        for name, value in self._kafka_options().items():
-            reader = reader.option(name, value)
-        if self._topics["topics.regex"]:
-            reader = reader.option("subscribePattern", self._topics["topics.regex"])
-        else:
-            reader = reader.option("subscribe", ",".join(self._topics["topics"]))
-        rows = reader.option("startingOffsets", json.dumps(starts) if starts else "earliest").load()
+        self._is_over, self._failure = False, None
+        starts = self._begin(session)
+        if not starts:
+            self._control.wait(_LOOK_SECONDS)
+            return  # no topic is there yet
+        folder = tempfile.mkdtemp(prefix="connect-", dir=self._folder())
         query = (
-            rows.writeStream.foreachBatch(self._write)
+            self._reader(session.readStream)
+            .option("startingOffsets", _json(starts))
+            .option("maxOffsetsPerTrigger", str(TRIGGER_OFFSETS_MAX))
+            .load()
+            .writeStream.foreachBatch(
+                lambda rows, number: self._micro_batch(Path(folder), starts, rows, number)
+            )
             .queryName(f"connect-{self._setup.connector}")
-            .option("checkpointLocation", self._checkpoint())
+            .option("checkpointLocation", f"file://{folder}")
             .trigger(
                 processingTime=f"{self._setup.setting('offset.flush.interval.ms', '60000')} milliseconds"
             )
@@ -102,20 +128,36 @@ class SparkSinkTask:
         try:
             while not self._control.stopping() and not self._control.paused:
                 if not query.isActive:
-                    raise _failure(query.exception())
+                    raise self._failure_of(query)
                 self._control.wait_change(_LOOK_SECONDS)
         finally:
-            query.stop()
+            self._is_over = True
+            with self._writing:
+                query.stop()
+            shutil.rmtree(folder, ignore_errors=True)
 
-    def _checkpoint(self) -> str:
+    def _folder(self) -> str | None:
         folder = self._setup.worker.get(CHECKPOINTS)
         if not folder:
-            raise ConnectError(f"the worker needs {CHECKPOINTS}, a folder, for connectors that run on Spark")
-        name = re.sub(r"[^A-Za-z0-9._-]", lambda found: f"%{ord(found.group()):02X}", self._setup.connector)
-        return f"{folder.rstrip('/')}/{name}" if "://" in folder else str(Path(folder) / name)
+            return None
+        if "://" in folder:
+            raise ConnectError(f"{CHECKPOINTS}={folder} must be a folder of the worker's machine")
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        return str(Path(folder).resolve())
 
-    def _kafka_options(self) -> dict[str, str]:
-        return {f"kafka.{name}": value for name, value in self._setup.consumer_texts().items()}
+    def _reader(self, reader: Any, places: Sequence[TopicPartition] = ()) -> Any:
+        """`places`: these alone, else the topics that the settings name."""
+        reader = reader.format("moldau").option("includeHeaders", "true")
+        for name, value in self._setup.consumer_texts().items():
+            reader = reader.option(f"kafka.{name}", value)
+        if places:
+            assigned: dict[str, list[int]] = {}
+            for each in places:
+                assigned.setdefault(each.topic, []).append(each.partition)
+            return reader.option("assign", json.dumps(assigned))
+        if self._topics["topics.regex"]:
+            return reader.option("subscribePattern", self._topics["topics.regex"])
+        return reader.option("subscribe", ",".join(self._topics["topics"]))
 
     def _places(self) -> list[TopicPartition]:
         known = self._consumer.list_topics(timeout=_TIMEOUT_SECONDS).topics
@@ -128,70 +170,104 @@ class SparkSinkTask:
             TopicPartition(name, each) for name in sorted(names) for each in sorted(known[name].partitions)
         ]
 
-    def _starts(self) -> Mapping[str, Mapping[str, int]]:
-        """Where a new checkpoint begins: at the group's offsets, else at the start (-2)."""
-        starts: dict[str, dict[str, int]] = {}
-        cuts: dict[TopicPartition, Sequence[int]] = {}
-        try:
-            places = self._places()
-            wanted = [KafkaPartition(*each) for each in places]
-            found = self._consumer.committed(wanted, _TIMEOUT_SECONDS) if wanted else []
-        except KafkaException as error:
-            raise Retriable(f"the group's offsets cannot be read: {error.args[0].str()}") from error
-        for each in found:
-            offset = each.offset if each.offset >= 0 else None
-            starts.setdefault(each.topic, {})[str(each.partition)] = -2 if offset is None else offset
-            notes = notes_from(offset, each.metadata)
-            if notes.bad:
-                raise ConnectError(
-                    "dead letters are noted for an unfinished run: start it with engine local once"
-                )
-            if notes.ends:
-                cuts[TopicPartition(each.topic, each.partition)] = notes.ends
-        self._cuts = cuts
+    # Where it stands
+
+    def _begin(self, session: Any) -> Starts:
+        """Where the query begins, when the runs are written that were left noted."""
+        notes = self._commits.open(self._places())
+        starts = {place: self._start(place, each.committed) for place, each in notes.items()}
+        left = {place: each for place, each in notes.items() if each.ends and each.committed == starts[place]}
+        if left:
+            starts |= self._write_noted(session, left)
         return starts
 
-    def _write(self, rows: Any, batch_id: int) -> None:
-        """A micro-batch, on the driver."""
-        work = work_of(self._setup, self._cuts)
-        answers = rows.mapInArrow(work, OUT_SCHEMA).collect()
-        letters = [each for each in answers if each["letter"]]
-        if letters and self._letters_topic:
-            self._write_letters(rows.sparkSession, letters, batch_id)
-        ends: dict[TopicPartition, int] = {}
+    def _start(self, place: TopicPartition, committed: int | None) -> int:
+        """Within what there is in the partition."""
+        try:
+            low, high = self._consumer.get_watermark_offsets(KafkaPartition(*place), _TIMEOUT_SECONDS)
+        except KafkaException as error:
+            raise Retriable(f"the ends of {place.topic}-{place.partition}: {error.args[0].str()}") from error
+        if committed is not None and low <= committed <= high:
+            return committed
+        reset = self._setup.offset_reset
+        if committed is not None:
+            log.warning(
+                "%s: the group's offset %d of %s-%d is not there any more: it goes on at the %s",
+                self._setup.client_id,
+                committed,
+                *place,
+                reset,
+            )
+        if reset not in ("earliest", "latest"):
+            raise ConnectError(f"no offset is committed of {place.topic}-{place.partition}")
+        return int(low if reset == "earliest" else high)
+
+    def _write_noted(self, session: Any, left: Mapping[TopicPartition, Notes]) -> Starts:
+        starts = {place: each.committed or 0 for place, each in left.items()}
+        ends = {place: each.ends[-1] for place, each in left.items()}
+        rows = (
+            self._reader(session.read, list(left))
+            .option("startingOffsets", _json(starts))
+            .option("endingOffsets", _json(ends))
+            .load()
+        )
+        bad = {place: frozenset(each.bad) for place, each in left.items() if each.bad}
+        self._write(rows, {place: each.ends for place, each in left.items()}, bad)
+        return ends
+
+    # Micro-batches, in a thread of the query
+
+    def _micro_batch(self, folder: Path, starts: Starts, rows: Any, number: int) -> None:
+        """`starts`: where the query began; where this one begins, is noted there for the next one."""
+        with self._writing:
+            if self._is_over or self._control.abandoned:
+                return  # nothing is committed: the next query begins there
+            try:
+                ends = ends_of((folder / "offsets" / str(number)).read_text())
+                for place in ends.keys() - starts.keys():  # a topic or partition that came later
+                    starts[place] = self._start(place, None)
+                ranges = ranges_of(starts, ends)
+                if ranges:
+                    self._commits.note(ranges)
+                    self._write(rows, {place: run_ends(each) for place, each in ranges.items()}, {})
+                starts.update(ends)
+            except BaseException as failure:
+                self._failure = failure
+                self._is_over = True
+                raise
+
+    def _write(
+        self,
+        rows: Any,
+        ends: Mapping[TopicPartition, Sequence[int]],
+        bad: Mapping[TopicPartition, frozenset[int]],
+    ) -> None:
+        """Write runs that end there, without the offsets in `bad`, and commit."""
+        answers = rows.mapInArrow(work_of(self._setup, ends, bad), OUT_SCHEMA).collect()
+        letters = [each for each in answers if each["letter"]] if self._letters_topic else []
         for each in answers:
             if not each["letter"]:
-                place = TopicPartition(each["topic"], each["partition"])
-                ends[place] = max(ends.get(place, 0), each["end"])
+                self._metrics.add("sink-record-read-total", each["count"])
                 self._metrics.add("sink-record-send-total", each["count"])
                 self._topic_used(each["topic"])
-        self._commit(ends)
+        if self._control.abandoned:
+            raise ConnectError("the task was left behind")
+        self._commits.commit({place: each[-1] for place, each in ends.items()}, self._letters_topic, letters)
+        self._metrics.add("offset-commit-completion-total")
+        self._metrics.add("deadletterqueue-produce-requests", len(letters))
 
-    def _write_letters(self, session: Any, letters: Sequence[Any], batch_id: int) -> None:
-        schema = "key binary, value binary, headers array<struct<key:string,value:binary>>"
-        made = session.createDataFrame(
-            [(each["key"], each["value"], each["headers"]) for each in letters], schema
-        )
-        writer = made.write.format("moldau").option("topic", self._letters_topic)
-        writer = writer.option("delivery", "exactly-once")
-        for name, value in self._kafka_options().items():
-            writer = writer.option(name, value)
-        transactional_id = f"{self._setup.transactional_id}-dead-letters-spark"
-        writer.option("transactionalId", transactional_id).option("batchId", str(batch_id)).mode(
-            "append"
-        ).save()
+    def _failure_of(self, query: Any) -> Exception:
+        """What the query ended with."""
+        if isinstance(self._failure, (ConnectError, Retriable)):
+            return self._failure
+        return _failure(query.exception())
 
-    def _commit(self, ends: Mapping[TopicPartition, int]) -> None:
-        if not ends or self._control.abandoned:
-            return
-        try:
-            self._consumer.commit(
-                offsets=[KafkaPartition(*place, end) for place, end in ends.items()], asynchronous=False
-            )
-            self._metrics.add("offset-commit-completion-total")
-        except KafkaException as error:  # the checkpoint has it; the group follows with the next one
-            log.warning("%s: the group's offsets: %s", self._setup.client_id, error.args[0].str())
-            self._metrics.add("offset-commit-skip-total")
+
+def _json(offsets: Mapping[TopicPartition, int]) -> str:
+    made: dict[str, dict[str, int]] = {}
+    for place, offset in offsets.items():
+        made.setdefault(place.topic, {})[str(place.partition)] = offset
+    return json.dumps(made)
 
 
 def _failure(error: Any) -> ConnectError:

@@ -1,9 +1,8 @@
 """What a Spark task does for a sink: convert, transform and write the rows of its range of a partition.
 
-A run is what the local engine would call one: up to 5,000 consecutive records, counted from the first one
-of the micro-batch's range, and written under its first offset. Spark repeats a micro-batch with the ranges
-that it had, so the same runs come again. A sink that keeps positions is asked where it stands, and gets
-what lies behind.
+A run is what the local engine would call one: consecutive records, written under the offset of the first.
+Where the runs of the range end, the driver has noted before (spark_commits.py), so the same runs come again.
+A sink that keeps positions is asked where it stands, and gets what lies behind.
 
 Out go, instead of the rows: how far each partition was written, and dead letters.
 """
@@ -35,10 +34,10 @@ from moldau.services.connect.runtime.sink_letters import SinkLetters
 from moldau.services.connect.runtime.sink_notes import Notes
 from moldau.services.connect.runtime.sink_partitions import Run, SinkPartition
 from moldau.services.connect.runtime.sink_writing import SinkWriting, Work
+from moldau.services.connect.runtime.spark_ranges import next_end
 from moldau.services.connect.runtime.spark_rows import SparkMessages, by_partition
 from moldau.services.connect.runtime.steps import steps_of
 
-RUN_RECORDS = 5_000
 OUT_SCHEMA = (
     "topic string, partition int, end long, count long, letter boolean, key binary, value binary, "
     "headers array<struct<key:string,value:binary>>"
@@ -57,18 +56,22 @@ _OUT = pa.schema(
     ]
 )
 
-Cuts = Mapping[TopicPartition, Sequence[int]]
-"""Where runs that the local engine has noted, and perhaps written, end."""
+RunEnds = Mapping[TopicPartition, Sequence[int]]
+"""Where the runs of each partition's range end, rising; the last one with the range."""
+Bad = Mapping[TopicPartition, frozenset[int]]
+"""Offsets of records that are dead letters already."""
 
 
-def work_of(setup: TaskSetup, cuts: Cuts) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def work_of(
+    setup: TaskSetup, ends: RunEnds, bad: Bad
+) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """For `mapInArrow`."""
 
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         first = next(batches, None)
         if first is None:
             return  # a task without rows makes no sink
-        made = _SparkWork(setup, cuts)
+        made = _SparkWork(setup, ends, bad)
         try:
             yield from made.run(_again(first, batches))
         finally:
@@ -89,19 +92,19 @@ class _Range:
     origin: TopicPartition
     position: int | None
     """Where the target stands; None: it does not say."""
+    ends: Sequence[int]
     kept: list[pa.RecordBatch] = field(default_factory=list)
-    rows: int = 0
     end: int = 0
     count: int = 0
 
 
 class _SparkWork:
-    def __init__(self, setup: TaskSetup, cuts: Cuts) -> None:
+    def __init__(self, setup: TaskSetup, ends: RunEnds, bad: Bad) -> None:
         kind = connector_class(setup.config)
         if not issubclass(kind, Sink):
             raise ConnectError(f"{kind.__name__} is no sink")
         self._setup = setup
-        self._cuts = cuts
+        self._ends, self._bad = ends, bad
         self._ranges: dict[TopicPartition, _Range] = {}
         self._letters: list[Letter] = []
         self._keeps_positions = False
@@ -145,41 +148,41 @@ class _SparkWork:
             table = table.filter(pc.greater_equal(offsets, found.position))
         if table.num_rows:
             found.kept.append(table)
-            found.rows += table.num_rows
-            if found.rows >= RUN_RECORDS:
+            whole_run = next_end(found.ends, found.kept[0]["offset"][0].as_py())
+            if whole_run is not None and offsets[-1].as_py() >= whole_run - 1:
                 self._write_kept(found, whole=False)
 
     def _opened(self, origin: TopicPartition) -> _Range:
         positions = self._sink.positions([origin])
         self._keeps_positions = positions is not None
         self._sink.opened([origin])
-        return _Range(origin, (positions or {}).get(origin))
+        return _Range(origin, (positions or {}).get(origin), self._ends[origin])
 
     def _write_kept(self, found: _Range, whole: bool) -> None:
-        """Write runs of full length, and with `whole` also what is left."""
+        """Write the runs that are complete, and with `whole` also what is left."""
         if not found.kept:
             return
         table = pa.Table.from_batches(found.kept).combine_chunks()
-        found.kept, found.rows = [], 0
-        cuts = [each for each in self._cuts.get(found.origin, ()) if found.position is None]
+        found.kept = []
         while table.num_rows:
-            count = min(RUN_RECORDS, table.num_rows)
-            first = table["offset"][0].as_py()
-            cut = next((each for each in cuts if each > first), None)
-            ended = None if cut is None else pc.sum(pc.less(table["offset"], cut)).as_py()
-            if ended is not None and ended < table.num_rows:
-                count = ended
-            elif count < RUN_RECORDS and not whole:
-                break
-            self._write(found.origin, table.slice(0, count).to_batches()[0])
+            offsets = table["offset"]
+            end = next_end(found.ends, offsets[0].as_py())
+            if end is None:
+                raise ConnectError(f"a record of {found.origin.topic} lies behind the micro-batch's range")
+            is_complete = whole or offsets[-1].as_py() >= end - 1
+            if not is_complete:
+                found.kept = table.to_batches()
+                return
+            count = pc.sum(pc.less(offsets, end)).as_py()
+            self._write(found.origin, table.slice(0, count).combine_chunks().to_batches()[0], end)
             table = table.slice(count)
-        if table.num_rows:
-            found.kept, found.rows = table.to_batches(), table.num_rows
 
-    def _write(self, origin: TopicPartition, rows: pa.RecordBatch) -> None:
+    def _write(self, origin: TopicPartition, rows: pa.RecordBatch, end: int) -> None:
         messages = SparkMessages(origin, rows)
-        partition = SinkPartition(origin, messages[0].offset(), Notes(messages[0].offset()))
-        run = Run(origin, messages, messages[-1].offset() + 1, True)
+        first = messages[0].offset()
+        bad = {each for each in self._bad.get(origin, ()) if first <= each < end}
+        partition = SinkPartition(origin, first, Notes(first, bad=bad))
+        run = Run(origin, messages, end, True)
         work = self._writing.prepare(run, partition)
         self._collect([work], None)
         self._writing.write(work, exact=False)

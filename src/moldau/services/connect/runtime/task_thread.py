@@ -16,7 +16,7 @@ from moldau.connect.errors import ConnectError
 from moldau.connect.sink import Sink
 from moldau.services.connect.runtime.building import Run, Shared, build, connector_class, secret_rows
 from moldau.services.connect.runtime.control import Control
-from moldau.services.connect.runtime.engines import LOCAL, engine_of
+from moldau.services.connect.runtime.engines import Engine, engine_of
 from moldau.services.connect.runtime.hiding import Hiding
 from moldau.services.connect.runtime.interface import State, Status
 from moldau.services.connect.runtime.metrics import TaskMetrics
@@ -45,7 +45,7 @@ class TaskThread:
         self._control = Control(target)
         self._run: Run | None = None
         self._version = ""
-        self._engine = LOCAL
+        self._engine = Engine("", "")
         self.state = State.UNASSIGNED
         name = f"task-thread-{setup.connector}-{setup.task.task}"
         self._thread = threading.Thread(target=self._work, name=name, daemon=True)
@@ -111,7 +111,7 @@ class TaskThread:
 
     def _once(self) -> None:
         run = build(self._setup, self._shared, self._control, self.metrics)
-        self._run = run
+        self._run, self._engine = run, run.engine
         try:
             self._say(State.PAUSED if self._control.paused else State.RUNNING)
             run.run()
@@ -134,4 +134,5 @@ class TaskThread:
     def _say(self, state: State, trace: str = "", restarts_at_ms: int | None = None) -> None:
         self.state = state
         if not self._control.stopping():
-            self._tell(Status(state, trace, self._engine, self._version, restarts_at_ms))
+            engine = self._engine
+            self._tell(Status(state, trace, engine.name, self._version, restarts_at_ms, engine.why))

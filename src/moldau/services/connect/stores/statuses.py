@@ -36,6 +36,8 @@ class WorkerStatus(NamedTuple):
     """Ours: `local` or `spark`; Kafka's workers skip what they do not know."""
     restarts_at_ms: int | None = None
     """Ours: when a failed task is started again by itself."""
+    engine_why: str = ""
+    """Ours: why it is that engine."""
 
 
 class TopicUse(NamedTuple):
@@ -126,6 +128,7 @@ def _status(value: bytes | None) -> WorkerStatus | None:
         str(body.get("version") or ""),
         str(body.get("engine") or ""),
         restarts_at if isinstance(restarts_at, int) else None,
+        str(body.get("engine_reason") or ""),
     )
 
 
@@ -141,6 +144,8 @@ def _value(status: WorkerStatus | None) -> bytes | None:
     }
     if status.engine:
         body["engine"] = status.engine
+    if status.engine_why:
+        body["engine_reason"] = status.engine_why
     if status.restarts_at_ms is not None:
         body["restarts_at"] = status.restarts_at_ms
     return encode(body)

@@ -142,6 +142,16 @@ COMMON_ROWS = (
         choices=("auto", "local", "spark"),
     ),
     Setting(
+        "moldau.connect.engine.records",
+        SettingType.LONG,
+        "With engine auto: about so many records a second move a sink to Spark and back.",
+        100,
+        Importance.LOW,
+        COMMON,
+        "Records for Spark",
+        Width.SHORT,
+    ),
+    Setting(
         "transforms",
         _LIST,
         "Aliases for the transformations to be applied to records, in this order.",
