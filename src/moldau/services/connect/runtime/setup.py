@@ -7,13 +7,16 @@ defaults  <  the worker's security.* ssl.* sasl.* …  <  the worker's consumer.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
+from moldau.client.cluster import Cluster
+from moldau.client.errors import OptionError
 from moldau.client.librdkafka_settings import client_settings, create
+from moldau.client.options import parse_options
 from moldau.connect.errors import ConnectError
 from moldau.services.connect.runtime.interface import TaskId
 
@@ -46,6 +49,7 @@ _PRODUCER: Mapping[str, Any] = {
 }
 _MEMBERS = ("group.", "max.poll.", "partition.assignment.", "session.", "heartbeat.", "auto.", "enable.")
 _QUEUE_KIB = 32 * 1024
+_QUESTION_SECONDS = 10.0
 
 
 @dataclass(frozen=True)
@@ -130,6 +134,20 @@ class TaskSetup:
         own = {"client.id": f"connector-adminclient-{self.client_id}"}
         made: AdminClient = _created(AdminClient, client_settings(given, own), "admin client")
         return made
+
+    def cluster(self) -> Cluster:
+        """Moldau's own client, for questions: it gives up after ten seconds. ConnectError."""
+        given = self._layers("admin.", "admin.override.")
+        servers = given.pop("bootstrap.servers", "")
+        try:
+            options = parse_options(given, given.keys())
+        except (OptionError, ValueError) as problem:
+            raise ConnectError(f"the admin client cannot be made: {problem}") from None
+        seconds = min(options.request_timeout_seconds, _QUESTION_SECONDS)
+        return Cluster(
+            servers,
+            replace(options, request_timeout_seconds=seconds, api_timeout_seconds=_QUESTION_SECONDS),
+        )
 
     def _layers(self, worker_prefix: str, connector_prefix: str) -> dict[str, str]:
         return {
