@@ -8,6 +8,8 @@
     2  the manifest names where they go and the next offset, and is replaced by renaming: now they count
     3  they are renamed into place
 
+Renaming into place and merging (merging.py) exclude one another, by a lock of the topic's.
+
 A crash before 2 leaves files that nobody names, which are removed; one after 2 is completed at the next
 start. A task takes the manifest by raising its epoch; an older one, which still runs somewhere, is refused
 at step 2.
@@ -19,8 +21,8 @@ import fcntl
 import json
 import logging
 import os
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -39,9 +41,10 @@ class Manifest:
     def __init__(self, folder: Path, place: TopicPartition) -> None:
         """Take it, and complete what a crash left. OSError, ConnectError."""
         self._folder = folder
-        self._home = folder / INTERNAL / place.topic
-        self._home.mkdir(parents=True, exist_ok=True)
-        self._path = self._home / f"{place.partition}.json"
+        self.home = folder / INTERNAL / place.topic
+        """Where the topic's manifests are, and its files in the making."""
+        self.home.mkdir(parents=True, exist_ok=True)
+        self._path = self.home / f"{place.partition}.json"
         self._place = place
         with self._locked():
             noted = self._read()
@@ -49,14 +52,14 @@ class Manifest:
             self.next: int | None = noted["next"]
             self._rename(noted["files"])
             self._write([])
-            for each in self._home.glob(f"{place.partition}.*.tmp"):
+            for each in self.home.glob(f"{place.partition}.*.tmp"):
                 each.unlink(missing_ok=True)
         self.is_incomplete = False
         """Whether files count that are not in their place."""
 
     def staged(self, count: int) -> Path:
         """Where the `count`th open file is written."""
-        return self._home / f"{self._place.partition}.{self.epoch}.{count}.tmp"
+        return self.home / f"{self._place.partition}.{self.epoch}.{count}.tmp"
 
     def commit(self, files: Sequence[tuple[Path, Path]], following: int | None) -> None:
         """These staged files count now, under these names; reading goes on at `following`. OSError,
@@ -69,10 +72,7 @@ class Manifest:
         ]
         with self._locked():
             noted = self._read()
-            if noted["epoch"] != self.epoch:
-                raise ConnectError(
-                    f"another task writes {self._place.topic}-{self._place.partition} into {self._folder} now"
-                )
+            self._check(noted)
             self._rename(noted["files"])
             before, self.next = self.next, following
             try:
@@ -96,12 +96,15 @@ class Manifest:
             log.warning("%s: files are not in their place yet: %s", self._folder, error.strerror)
 
     def _rename(self, names: Sequence[Sequence[str]]) -> None:
-        for staged, final in names:
-            source, target = self._folder / staged, self._folder / final
-            if source.exists():
-                target.parent.mkdir(parents=True, exist_ok=True)
-                source.replace(target)
-                sync_folder(target.parent)
+        if not names:
+            return
+        with self._lock("folders.lock", fcntl.LOCK_SH):
+            for staged, final in names:
+                source, target = self._folder / staged, self._folder / final
+                if source.exists():
+                    target.parent.mkdir(parents=True, exist_ok=True)
+                    source.replace(target)
+                    sync_folder(target.parent)
 
     def _write(self, names: Sequence[Sequence[str]]) -> None:
         noted = {"epoch": self.epoch, "next": self.next, "files": list(map(list, names))}
@@ -123,15 +126,32 @@ class Manifest:
         """Remove what this task has staged and does not count. OSError, ConnectError."""
         with self._locked():
             counting = {Path(staged).name for staged, _ in self._read()["files"]}
-            for each in self._home.glob(f"{self._place.partition}.{self.epoch}.*.tmp"):
+            for each in self.home.glob(f"{self._place.partition}.{self.epoch}.*.tmp"):
                 if each.name not in counting:
                     each.unlink(missing_ok=True)
 
     @contextmanager
-    def _locked(self) -> Iterator[None]:
-        descriptor = os.open(self._home / f"{self._place.partition}.lock", os.O_RDWR | os.O_CREAT, 0o644)
+    def alone(self) -> Iterator[None]:
+        """Nobody renames into folders of the topic meanwhile, and this task still has the partition. OSError,
+        ConnectError."""
+        with self._locked(), self._lock("folders.lock", fcntl.LOCK_EX):
+            self._check(self._read())
+            yield
+
+    def _check(self, noted: Mapping[str, Any]) -> None:
+        if noted["epoch"] != self.epoch:
+            raise ConnectError(
+                f"another task writes {self._place.topic}-{self._place.partition} into {self._folder} now"
+            )
+
+    def _locked(self) -> AbstractContextManager[None]:
+        return self._lock(f"{self._place.partition}.lock", fcntl.LOCK_EX)
+
+    @contextmanager
+    def _lock(self, name: str, kind: int) -> Iterator[None]:
+        descriptor = os.open(self.home / name, os.O_RDWR | os.O_CREAT, 0o644)
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            fcntl.flock(descriptor, kind)
             yield
         finally:
             os.close(descriptor)

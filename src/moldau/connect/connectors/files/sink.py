@@ -21,6 +21,7 @@ from moldau.connect.building import is_null
 from moldau.connect.connectors.files.formats import FORMATS, OpenFile, with_schema
 from moldau.connect.connectors.files.layout import Layout, file_name
 from moldau.connect.connectors.files.manifest import INTERNAL, Manifest
+from moldau.connect.connectors.files.merging import Merging
 from moldau.connect.errors import BadRecord, ConnectError, Retriable
 from moldau.connect.settings import Importance, Setting, SettingType
 from moldau.connect.sink import Sink, SinkContext
@@ -29,6 +30,10 @@ log = logging.getLogger("moldau.connect")
 _NAME = re.compile(r"[a-zA-Z0-9._-]+")
 _GROUP = "Files"
 _ENDINGS = {"parquet": "parquet", "csv": "csv", "json": "json"}
+
+
+def _files(value: int) -> str | None:
+    return None if value == 0 or value >= 2 else "Value must be 0, or at least 2"
 
 
 def _positive(value: int) -> str | None:
@@ -65,6 +70,15 @@ class FileSink(Sink):
             600_000,
             group=_GROUP,
             check=_positive,
+        ),
+        Setting(
+            "merge.min.files",
+            SettingType.INT,
+            "So many small files of a topic partition in a folder become one; 0: never. Not for programs "
+            "that remember which files of the folder they have read.",
+            0,
+            group=_GROUP,
+            check=_files,
         ),
         Setting(
             "partitioner",
@@ -138,9 +152,9 @@ class FileSink(Sink):
         if found is None:
             try:
                 manifest = Manifest(self._folder, place)
+                found = self._places[place] = _Place(place, manifest, self.config, self._folder)
             except OSError as error:
                 raise _failed(self._folder, error) from error
-            found = self._places[place] = _Place(place, manifest, self.config, self._folder)
         return found
 
     def closed(self, partitions: Sequence[TopicPartition]) -> None:
@@ -193,6 +207,8 @@ class FileSink(Sink):
                     each.manifest.complete()
                 if each.is_old():
                     each.commit()
+                if not each.manifest.is_incomplete:
+                    each.merging.step()
         except OSError as error:
             raise _failed(self._folder, error) from error
 
@@ -220,6 +236,7 @@ class _Place:
         self, place: TopicPartition, manifest: Manifest, settings: Mapping[str, Any], folder: Path
     ) -> None:
         self.manifest = manifest
+        self.merging = Merging(folder, place, manifest, settings)
         self._place = place
         self._settings = settings
         self._folder = folder
@@ -290,6 +307,8 @@ class _Place:
             final = self._folder / name / file_name(topic, self._place.partition, first, ending)
             files.append((file.path, final))
         self.manifest.commit(files, self._next if self._next is not None else self.manifest.next)
+        for name in opened:
+            self.merging.touched(name)
 
     def discard(self) -> None:
         """Forget what is open. What counts stays, also where it is not in its place yet."""
