@@ -82,3 +82,21 @@ def test_what_is_no_record_is_a_bad_record(tmp_path: Path) -> None:
 def test_a_destination_that_does_not_exist_is_told(tmp_path: Path) -> None:
     with pytest.raises(ConnectError, match=r"dlt\.destination=nowhere"):
         Started(tmp_path, **{"dlt.destination": "nowhere"})
+
+
+def test_a_task_that_another_one_has_replaced_loads_nothing_more(tmp_path: Path) -> None:
+    old, new = Started(tmp_path), Started(tmp_path)
+    assert old.sink.positions([ORDERS_0]) == {}
+    old.write(json_batch([{"id": 1}]))
+    assert new.sink.positions([ORDERS_0]) == {ORDERS_0: 1}
+    with pytest.raises(ConnectError, match="another task writes orders-0"):
+        old.write(json_batch([{"id": 2}], first=1))
+    with pytest.raises(ConnectError, match="another task writes orders-0"):
+        old.sink.positions([ORDERS_0])
+    new.write(json_batch([{"id": 2}], first=1))
+    assert new.rows() == [(1,), (2,)]
+    new.sink.closed([ORDERS_0])
+    again = Started(tmp_path)
+    assert again.sink.positions([ORDERS_0]) == {ORDERS_0: 2}
+    for each in (old, new, again):
+        each.sink.stop()

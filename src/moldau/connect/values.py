@@ -45,9 +45,18 @@ def column_of(schema: Schema, values: Sequence[Any]) -> Column:
 def array_of(schema: Schema, values: Sequence[Any]) -> tuple[pa.Array, Bad]:
     """An Arrow array of Python values, and which rows do not fit the schema (null there). Nulls are not
     looked at (`completed`)."""
-    if contains(schema, lambda each: each.type is Type.MAP):
-        values = [pairs(schema, value) for value in values]
-    return arrow_values(values, arrow_type(schema))
+    if not contains(schema, lambda each: each.type is Type.MAP):
+        return arrow_values(values, arrow_type(schema))
+    made: list[Any] = []
+    bad: Bad = {}
+    for row, value in enumerate(values):
+        try:
+            made.append(pairs(schema, value))
+        except (TypeError, ValueError) as error:
+            made.append(None)
+            bad[row] = f"a value of a map is none: {error}"
+    array, unfit = arrow_values(made, arrow_type(schema))
+    return array, {**unfit, **bad}
 
 
 def arrow_values(values: Sequence[Any], kind: pa.DataType) -> tuple[pa.Array, Bad]:

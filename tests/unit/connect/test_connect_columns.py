@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 from decimal import Decimal
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -164,3 +165,12 @@ def test_slices_share_memory_and_join_again() -> None:
     assert list(rows(concat(parts))) == list(rows(batch))
     assert len(joined([*parts, batch_of("u", [1]), batch_of("u", [2])])) == 2
     assert list(rows(joined([parts[0], parts[1].slice(4, 0), parts[1], parts[2]])[0])) == list(rows(batch))
+
+
+def test_a_value_that_is_no_map_is_a_bad_row_and_not_the_end() -> None:
+    schema = struct_schema({"tags": map_schema(Schema(Type.STRING), Schema(Type.INT32), True)})
+    values: list[Any] = [{"tags": {"a": 1}}, {"tags": 5}, {"tags": ["ab", "c"]}, {"tags": None}]
+    with pytest.raises(BadRecords) as caught:
+        column_of(schema, values)
+    assert [row for row, _ in caught.value.rows] == [1, 2]
+    assert python_values(column_of(schema, values[::3])) == values[::3]

@@ -13,12 +13,13 @@ import pytest
 from pyarrow import parquet
 
 from moldau.connect import ConnectError, Type
+from moldau.connect.connectors.files import finishing
 from moldau.connect.connectors.files.avro_random import RandomAvro
 from moldau.connect.connectors.files.datagen import Datagen
 from moldau.connect.connectors.files.datagen_schemas import QUICKSTARTS
 from moldau.connect.connectors.files.source import FileSource
 from moldau.connect.connectors.files.stream_source import FileStreamSource, split_lines
-from moldau.connect.testing import SourceRun, check_source
+from moldau.connect.testing import Dies, SourceRun, check_source
 
 
 @pytest.mark.parametrize(
@@ -218,3 +219,77 @@ def test_a_schema_of_ones_own():
     assert all(re.fullmatch(r"[A-C]{2}-(x|yy)\d+", value["code"]) for value in made)
     with pytest.raises(ConnectError, match="unknown type"):
         RandomAvro({"type": "record", "name": "r", "fields": [{"name": "a", "type": "nothing"}]})
+
+
+FINISHED = {"topic": "t", "format": "lines", "finished.after.ms": 0}
+
+
+def test_a_file_that_is_written_to_is_not_deleted(tmp_path: Path):
+    """Its writer has it open, or has written since it was read."""
+    file = tmp_path / "in" / "log"
+    file.parent.mkdir()
+    run = SourceRun(FileSource, {**FINISHED, "path": file.parent, "finished": "delete"})
+    with file.open("a") as writer:
+        writer.write("one\n")
+        writer.flush()
+        run.read(5)
+        assert [each.name for each in file.parent.iterdir()] == ["log"]
+        writer.write("two\n")
+    run.read(5)
+    assert run.values() == ["one", "two"]
+    assert list(file.parent.iterdir()) == []
+
+
+def test_what_is_written_between_the_look_and_the_deletion_is_read(tmp_path: Path, monkeypatch):
+    file = tmp_path / "log"
+    file.write_text("one\n")
+    run = SourceRun(FileSource, {**FINISHED, "path": tmp_path, "finished": "delete"})
+    finish = finishing.finish
+
+    def late(path: Path, *more: object) -> bool:
+        if path.stat().st_size == 4:
+            with path.open("a") as writer:
+                writer.write("two\n")
+        return finish(path, *more)
+
+    monkeypatch.setattr("moldau.connect.connectors.files.source.finish", late)
+    run.read(10)
+    assert run.values() == ["one", "two"]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_new_file_under_the_name_of_a_finished_one_is_read_from_its_beginning(tmp_path: Path):
+    """Also where it is longer than the old one was, and where both are kept under one name."""
+    folder, done = tmp_path / "in", tmp_path / "done"
+    folder.mkdir()
+    (folder / "log").write_text("one\n")
+    run = SourceRun(FileSource, {**FINISHED, "path": folder, "finished": "move", "finished.path": done})
+    run.read(1)
+    for _ in range(3):
+        if not (folder / "log").exists():
+            break
+        run.read(1)
+    (folder / "log").write_text("a longer line\n")
+    run.read(10)
+    assert run.values() == ["one", "a longer line"]
+    assert sorted((each.name, each.read_text()) for each in done.iterdir()) == [
+        ("log", "one\n"), ("log.1", "a longer line\n")]  # fmt: skip
+
+
+def test_a_crash_while_a_file_is_finished(tmp_path: Path, monkeypatch):
+    file = tmp_path / "log"
+    file.write_text("one\n")
+    run = SourceRun(FileSource, {**FINISHED, "path": tmp_path, "finished": "delete"})
+    with monkeypatch.context() as patch:
+
+        def dies(*_: object) -> None:
+            raise Dies
+
+        patch.setattr(finishing, "_is_at_rest", dies)
+        with pytest.raises(Dies):
+            run.read(5)
+    assert not file.exists()
+    run.crash()
+    run.read(5)
+    assert run.values() == ["one"]
+    assert list(tmp_path.iterdir()) == []

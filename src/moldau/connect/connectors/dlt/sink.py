@@ -5,7 +5,12 @@ A flush is one load package: a table a topic, and beside them how far each topic
 
     moldau_positions | connector | topic | partition | next_offset |
 
-A start asks that table where to go on. A package is loaded file by file, so that a crash within a load may
+    moldau_owners    | connector | topic | partition | owner |
+
+A start writes itself into the second table as the owner of its partitions, and asks the first where to go on;
+before each load it looks whether it still is the owner, so that a task that is thought dead, and is not,
+loads nothing more (but for a load that is under way: no destination of dlt's compares and loads in one).
+A package is loaded file by file, so that a crash within a load may
 leave rows whose
 position is not there yet, and which come again: with `write_disposition=merge` they replace themselves
 (exactly once),
@@ -16,7 +21,8 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Mapping, Sequence
+import uuid
+from collections.abc import Mapping, Sequence, Set
 from typing import Any
 
 import dlt
@@ -33,6 +39,7 @@ from moldau.connect.sink import Sink, SinkContext
 from moldau.connect.values import python_values
 
 POSITIONS = "moldau_positions"
+OWNERS = "moldau_owners"
 _WRITING = "Writing"
 _PLACE = ("_moldau_topic", "_moldau_partition", "_moldau_offset")
 
@@ -125,11 +132,40 @@ class DltSink(Sink):
         self._merge = settings["write_disposition"] == "merge"
         self._rows: dict[str, list[Any]] = {}
         self._ends: dict[TopicPartition, int] = {}
+        self._owner = uuid.uuid4().hex
+        self._owned: set[TopicPartition] = set()
 
     def positions(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
-        """What the table of positions has. Retriable."""
+        """What the table of positions has. Retriable, ConnectError: another task has a partition."""
         wanted = set(partitions)
-        return {each: offset for each, offset in self._stored().items() if each in wanted and offset >= 0}
+        self._own(wanted)
+        found = {each: int(offset) for each, offset in self._stored(POSITIONS, "next_offset").items()}
+        return {each: offset for each, offset in found.items() if each in wanted and offset >= 0}
+
+    def closed(self, partitions: Sequence[TopicPartition]) -> None:
+        """Others own these from now on."""
+        self._owned -= set(partitions)
+
+    def _own(self, partitions: Set[TopicPartition]) -> None:
+        """Become the owner of those that are new; of the others this task is to be it still: taking them
+        again would take them from whoever has them now."""
+        self._check_owner(partitions & self._owned)
+        new = partitions - self._owned
+        if new:
+            rows = [{**self._named(each), "owner": self._owner} for each in sorted(new)]
+            self._run([self._of_places(OWNERS, rows)])
+            self._owned |= new
+
+    def _check_owner(self, partitions: Set[TopicPartition]) -> None:
+        if not partitions:
+            return
+        owners = self._stored(OWNERS, "owner")
+        for each in sorted(partitions):
+            if owners.get(each) != self._owner:
+                raise ConnectError(
+                    f"another task writes {each.topic}-{each.partition} into dataset "
+                    f"{self.config['dlt.dataset']} now"
+                )
 
     def set_positions(self, positions: Mapping[TopicPartition, int | None]) -> None:
         """An administrator's word; -1 stands for nothing."""
@@ -148,6 +184,7 @@ class DltSink(Sink):
         rows, ends = self._rows, self._ends
         self._rows, self._ends = {}, {}
         if ends:
+            self._check_owner(self._owned & ends.keys())
             self._load([self._resource(table, found) for table, found in rows.items() if found], ends)
 
     def check(self, settings: Mapping[str, Any]) -> Mapping[str, Sequence[str]]:
@@ -199,32 +236,34 @@ class DltSink(Sink):
         )
 
     def _load(self, resources: list[Any], ends: Mapping[TopicPartition, int]) -> None:
-        places = [
-            {
-                "connector": self.context.connector,
-                "topic": each.topic,
-                "partition": each.partition,
-                "next_offset": end,
-            }
-            for each, end in ends.items()
-        ]
+        places = [{**self._named(each), "next_offset": end} for each, end in ends.items()]
+        self._run([*resources, self._of_places(POSITIONS, places)])
+
+    def _named(self, each: TopicPartition) -> dict[str, Any]:
+        return {"connector": self.context.connector, "topic": each.topic, "partition": each.partition}
+
+    def _of_places(self, table: str, rows: list[dict[str, Any]]) -> Any:
+        make: Any = dlt.resource
         keys = ["connector", "topic", "partition"]
-        positions = dlt.resource(places, name=POSITIONS, write_disposition="merge", primary_key=keys)
+        return make(rows, name=table, write_disposition="merge", primary_key=keys)
+
+    def _run(self, resources: list[Any]) -> None:
         try:
-            self._pipeline.run([*resources, positions]).raise_on_failed_jobs()
+            self._pipeline.run(resources).raise_on_failed_jobs()
         except PipelineStepFailed as problem:
             self._pipeline.abort_packages()
             raise _told(problem) from problem
 
-    def _stored(self) -> dict[TopicPartition, int]:
+    def _stored(self, name: str, column: str) -> dict[TopicPartition, Any]:
+        """A column of a table of places, of this connector."""
         try:
             self._pipeline.sync_destination()
-            name = self._pipeline.default_schema_name
-            if name is None or POSITIONS not in self._pipeline.schemas[name].tables:
+            schema = self._pipeline.default_schema_name
+            if schema is None or name not in self._pipeline.schemas[schema].tables:
                 return {}
             with self._pipeline.sql_client() as client:
-                table = client.make_qualified_table_name(POSITIONS)
-                columns = "topic, partition, next_offset"
+                table = client.make_qualified_table_name(name)
+                columns = f"topic, partition, {column}"
                 # Names of connectors are quoted nowhere else: compared here, and not by the destination.
                 found = client.execute_sql(f"SELECT connector, {columns} FROM {table}") or []
         except PipelineStepFailed as problem:
@@ -234,8 +273,8 @@ class DltSink(Sink):
                 f"dlt.destination={self.config['dlt.destination']}: {problem}"
             ) from problem
         return {
-            TopicPartition(topic, int(partition)): int(offset)
-            for connector, topic, partition, offset in found
+            TopicPartition(topic, int(partition)): value
+            for connector, topic, partition, value in found
             if connector == self.context.connector
         }
 

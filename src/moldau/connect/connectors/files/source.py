@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from moldau.connect.building import batch_of
+from moldau.connect.connectors.files.finishing import finish, put_back
 from moldau.connect.connectors.files.folder import Folder, Found, check_pattern
 from moldau.connect.connectors.files.readers import FORMATS, GROWING, Reader
 from moldau.connect.converters.json.schema_json import schema_from_json, schema_to_json
@@ -123,6 +124,8 @@ class FileSource(Source):
         self._format: str = settings["format"]
         self._given = _schema_of(settings["schema"])
         self._finish_at = 0.0
+        self._finished: dict[int, set[str]] = {}
+        """By part: names of files that were moved or deleted; another file may come under one."""
 
     def partitions(self) -> Sequence[SourcePartition]:
         """The parts."""
@@ -142,7 +145,12 @@ class FileSource(Source):
             self.config["schema.infer"],
             self.config["csv.delimiter"],
         )
+        self._put_back(files)
         while not self.context.stopping():
+            finished = self._finished.pop(partition["part"], set()) & files.keys()
+            if finished:
+                files = {name: at for name, at in files.items() if name not in finished}
+                yield Read([], self._offset(files, reader))
             found = self._folder.files(partition["part"], partition["of"])
             has_read = False
             for each in found:
@@ -157,6 +165,18 @@ class FileSource(Source):
                 yield Read([], self._offset(files, reader))
             elif not has_read:
                 yield Read([], self._offset(files, reader)) if self._may_finish(found, files) else None
+
+    def _put_back(self, files: Mapping[str, int]) -> None:
+        """What a crash left aside. Retriable."""
+        path = Path(self.config["path"])
+        folder = path if path.is_dir() else path.parent
+        if self.config["finished"] == "keep" or not folder.is_dir():
+            return
+        try:
+            for name in files:
+                put_back(folder, name)
+        except OSError as error:
+            raise Retriable(f"{folder}: a finished file cannot be put back: {error.strerror}") from error
 
     def _file(self, found: Found, files: dict[str, int], reader: Reader) -> Iterator[Read]:
         """The rest of a file; `files` follows."""
@@ -229,19 +249,21 @@ class FileSource(Source):
         for each in self._folder.files(partition["part"], partition["of"]):
             if self._is_finished(each, files):
                 try:
-                    self._finish(each)
+                    if self._finish(each):
+                        self._finished.setdefault(partition["part"], set()).add(each.name)
+                except FileNotFoundError:
+                    continue
                 except OSError as error:
                     raise Retriable(
                         f"{each.path} is finished and cannot be removed: {error.strerror}"
                     ) from error
 
-    def _finish(self, found: Found) -> None:
-        if self.config["finished"] == "delete":
-            found.path.unlink()
-            return
-        target = Path(self.config["finished.path"]) / found.name
-        target.parent.mkdir(parents=True, exist_ok=True)
-        found.path.rename(target)
+    def _finish(self, found: Found) -> bool:
+        """False: somebody writes to it still."""
+        moves = self.config["finished"] == "move"
+        return finish(
+            found.path, found.size, Path(self.config["finished.path"]) / found.name if moves else None
+        )
 
     def check(self, settings: Mapping[str, Any]) -> Mapping[str, Sequence[str]]:
         """Contradictions."""

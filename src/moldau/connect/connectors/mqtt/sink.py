@@ -80,13 +80,13 @@ class MqttSink(Sink):
             )
             self._under_way.append(sent)
             while len(self._under_way) >= _UNDER_WAY_MAX:
-                self._acknowledged(self._under_way.popleft())
+                self._take_acknowledged()
 
     def flush(self) -> None:
         """Wait until the server has all. Retriable."""
         try:
             while self._under_way:
-                self._acknowledged(self._under_way.popleft())
+                self._take_acknowledged()
         except Retriable:
             self._under_way.clear()
             raise
@@ -100,6 +100,11 @@ class MqttSink(Sink):
         """End the connection."""
         if hasattr(self, "_session"):
             self._session.close()
+
+    def _take_acknowledged(self) -> None:
+        """The oldest one. Retriable: it stays, as it may be of a run that is not written again."""
+        self._acknowledged(self._under_way[0])
+        self._under_way.popleft()
 
     def _acknowledged(self, sent: paho.MQTTMessageInfo) -> None:
         waited = 0.0
