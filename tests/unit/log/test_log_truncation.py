@@ -482,6 +482,17 @@ def cut_amid_transactions(replica: Replica) -> CutJob:
     return job
 
 
+def test_until_the_producers_are_known_nothing_counts_as_decided(replica: Replica) -> None:
+    # The marker that was cut off had ended the last transaction: it is open again, and a consumer with
+    # read_committed must not see its records meanwhile.
+    job = cut_amid_transactions(replica)
+    assert replica.log.transactions.last_stable_offset(399) == 0
+    job.run()
+    assert replica.log.transactions.last_stable_offset(399) == 0
+    replica.log.cut_done(job)
+    assert replica.log.transactions.last_stable_offset(399) == 398
+
+
 def test_after_a_cut_amid_transactions_nothing_is_appended_before_its_producers_are_known(
     replica: Replica,
 ) -> None:

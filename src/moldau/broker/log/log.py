@@ -290,6 +290,7 @@ class Log:
     def _begun(self, job: CutJob | None) -> CutJob | None:
         if job is not None:
             self._cut = job
+            self.producers.transactions.is_unknown = job.producers is not None
             self.writer.hold()
         return job
 
@@ -304,6 +305,7 @@ class Log:
         self._cut = None
         if job.producers is not None:
             job.producers.finish()
+        self.producers.transactions.is_unknown = False
         self.writer.release()
 
     def truncate_fully_and_start_at(self, offset: int) -> None:

@@ -32,7 +32,7 @@ class CompletedTransaction(NamedTuple):
 class OpenTransactions:
     """The undecided transactions of one log."""
 
-    __slots__ = ("_settle_from", "ongoing", "unreplicated")
+    __slots__ = ("_settle_from", "is_unknown", "ongoing", "unreplicated")
 
     def __init__(self) -> None:
         self.ongoing: OrderedDict[int, int] = OrderedDict()
@@ -40,6 +40,8 @@ class OpenTransactions:
         self.unreplicated: list[tuple[int, int]] = []
         """A heap of (first offset, marker's offset): ended, but perhaps above the high watermark."""
         self._settle_from = _SETTLE_FROM
+        self.is_unknown = False
+        """Whether the log was cut, and its transactions are still to be read anew."""
 
     def begin(self, first_offset: int, producer_id: int) -> None:
         """A transaction begins with the newest batch of the log."""

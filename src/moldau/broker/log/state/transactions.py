@@ -39,8 +39,14 @@ class Transactions:
         return self._producers.is_open(producer_id, producer_epoch)
 
     def last_stable_offset(self, high_watermark: int) -> int:
-        """Below this offset every transaction is decided; the high watermark when none is open."""
+        """Below this offset every transaction is decided; the high watermark when none is open.
+
+        While a cut's producers are read anew, none is known to be decided: a marker that was cut off may have
+        ended what is open again.
+        """
         transactions = self._open
+        if transactions.is_unknown:
+            return min(self._reader.start_offset, high_watermark)
         if not transactions.ongoing and not transactions.unreplicated:
             return high_watermark
         unstable = transactions.first_unstable_offset(high_watermark)
