@@ -1,4 +1,4 @@
-"""Plain records -> columns by numpy and Arrow: what makes the Python twin of the kernel bearable.
+"""Plain records to columns with numpy and Arrow: the fast path of the Python decoder.
 
 Only one thing must go record by record: stepping from length to length. Then all records are parsed in step,
 a field at a time, each varint byte by byte over the whole column:

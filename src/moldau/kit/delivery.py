@@ -1,4 +1,4 @@
-"""A consumer loop whose delivery is one word.
+"""A consumer loop with a delivery guarantee: at most once, at least once, or a commit for each record.
 
     loop = ConsumerLoop("orders", group="billing", bootstrap_servers="HOST:9092", delivery="at_least_once")
     loop.run(handle)                  # handle(record), one by one

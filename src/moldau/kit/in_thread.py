@@ -1,4 +1,4 @@
-"""A blocking loop for an asyncio program: it runs in a thread of its own and is told when it shall end."""
+"""Runs a blocking loop in a thread of its own for an asyncio program, and stops it when asked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a schema was parsed into, kept only for the schemas that were used last.
+"""A bounded cache of parsed schemas: the least recently used ones are dropped.
 
 A parsed schema takes 15 times the memory of its text, and 150 times where somebody wants it to; a registry
 has thousands. So schemas keep their texts, and are parsed again when they are compared after a while.

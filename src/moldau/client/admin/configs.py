@@ -1,4 +1,4 @@
-"""Settings of topics, brokers and more kinds; those of all brokers are of a broker without a name."""
+"""Configurations of topics, brokers and other resources. The brokers' cluster-wide default has an empty name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Elections of leaders that somebody asks for (KIP-460): the preferred replica, or one out of sync."""
+"""Leader elections on request (KIP-460): of the preferred replicas, or unclean ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who leads and who holds which partition: a cluster's brokers and partitions, read once.
+"""The brokers, leaders and replicas of a cluster, read once.
 
 Not here: leaders that move meanwhile. A broker that no longer leads says so, and the user asks again.
 """

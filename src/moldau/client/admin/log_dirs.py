@@ -1,4 +1,4 @@
-"""Log directories of brokers: what lies in them, and in which a replica is kept (KIP-113)."""
+"""Log directories of brokers: their replicas and sizes, and which one holds a replica (KIP-113)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An error that a broker answered, or that a client of it found, with Kafka's number.
+"""A broker's error: Kafka's error code, and the broker's own message if it sent one.
 
 Each user of it has its own words: the tools those of Kafka's tools, the REST proxy those of Confluent's.
 """

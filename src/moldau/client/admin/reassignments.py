@@ -1,4 +1,4 @@
-"""Moves of partitions to other replicas (KIP-455): asked for, looked at, cancelled, and throttled (KIP-73).
+"""Partition reassignments (KIP-455): submitted, listed, cancelled, and throttled (KIP-73).
 
 broker   leader.replication.throttled.rate, follower.replication.throttled.rate           bytes a second
 topic    leader.replication.throttled.replicas     partition:broker of every replica there is

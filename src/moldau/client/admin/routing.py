@@ -1,4 +1,4 @@
-"""To which broker a request goes, and when it is repeated.
+"""Which broker a request goes to, and when it is retried.
 
 A request that breaks with its connection is sent again, and so is one whose answer says that another broker
 is the controller or coordinator now, or will be soon. `wanted` is what a timeout says could not be

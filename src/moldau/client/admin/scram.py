@@ -1,4 +1,4 @@
-"""Users who log in by SCRAM (KIP-554). Passwords are salted here, so that a broker never sees one."""
+"""SCRAM credentials of users (KIP-554). Passwords are salted here, so that no broker sees one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Transactions, from both sources (KIP-664), and how they are ended without their producer.
+"""Transactions as coordinators and partition leaders know them (KIP-664); aborting and fencing by an
+administrator.
 
     the coordinator of a transactional id     its state, and the transaction's partitions
     the leader of a partition                 its producers, and where an open transaction begins

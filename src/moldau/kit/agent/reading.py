@@ -1,4 +1,4 @@
-"""Whether a connection reads: not while there is a reason not to (untaken answers, a full intake)."""
+"""Whether a connection reads: it pauses while its answers are not taken, or the intake is full."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an agent is told at its start: one table, with the limits that bound its memory and its disk."""
+"""The agent's settings: one table, with the limits of its memory and disk."""
 
 from __future__ import annotations
 

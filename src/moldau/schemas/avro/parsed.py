@@ -1,4 +1,4 @@
-"""A schema in Avro, as others see it. See `moldau.schemas.schema.ParsedSchema`.
+"""A parsed Avro schema behind the interface of all languages (`moldau.schemas.schema.ParsedSchema`).
 
 The text is kept, the tree only for a while.
 """

@@ -1,4 +1,4 @@
-"""What the parts of a comparison exchange: pairs to be compared, and what was found. See comparing.py."""
+"""Types of a comparison: pairs of nodes still to compare, and the differences found. See comparing.py."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A JSON Schema, as others see it. See `moldau.schemas.schema.ParsedSchema`.
+"""A parsed JSON Schema behind the interface of all languages (`moldau.schemas.schema.ParsedSchema`).
 
 The canonical text is the text without spaces, in its own order; the normalised one has all members sorted.
 Numbers keep their digits (1.0 stays 1.0), as in Confluent's registry. The text is kept, the nodes only for a

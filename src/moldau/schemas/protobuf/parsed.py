@@ -1,4 +1,4 @@
-"""A Protobuf schema that was understood."""
+"""A parsed Protobuf schema behind the interface of all languages (`moldau.schemas.schema.ParsedSchema`)."""
 
 from __future__ import annotations
 

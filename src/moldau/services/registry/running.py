@@ -1,4 +1,4 @@
-"""An instance of the registry, whole: its service, its application, its listeners.
+"""An instance of the registry: its service, application and listeners.
 
     async with serve_registry(parse_registry_settings(texts)) as running: ...
 

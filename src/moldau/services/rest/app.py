@@ -1,4 +1,4 @@
-"""The REST proxy as one application: what it needs towards Kafka, its versions, its pages.
+"""The REST proxy as one application: its Kafka clients, both API versions, its pages.
 
 settings -> Parts (clients of Kafka, registry, rights) -> v2's and v3's routes, OpenAPI, page -> Application
 

@@ -1,4 +1,4 @@
-"""Bytes that are in use now, of a fixed number: who needs more than are free waits in turn.
+"""A budget of bytes: who needs more than are free waits in turn.
 
 What is larger than the whole budget may go when nothing else does: it is bounded elsewhere (a request's body,
 one record). What stands for as long as a reader is open, its buffers, is counted and takes three quarters at

@@ -1,4 +1,4 @@
-"""What the REST proxy is told, by the names of Confluent's kafka-rest.properties.
+"""Settings of the REST proxy, by the names of Confluent's kafka-rest.properties.
 
     bootstrap.servers, consumer.request.timeout.ms, ...    rows of the table below
     client.NAME                                            NAME, for every client of Kafka that the proxy has

@@ -1,4 +1,4 @@
-"""What is there now: processes, each broker's health, and the partitions as the brokers tell them.
+"""The present state of a local cluster: processes, each broker's health, partitions.
 
 Nothing here fails because something is missing; what is missing is the news.
 """

@@ -1,4 +1,4 @@
-"""What a tool raises to end: an error with Kafka's words and exit code, or a command line that cannot be."""
+"""Errors that end a tool: with Kafka's words and exit code, or for a wrong command line."""
 
 from __future__ import annotations
 

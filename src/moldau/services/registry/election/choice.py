@@ -1,4 +1,4 @@
-"""Which member becomes the primary: who is it already, else the eligible one with the smallest address.
+"""Which member becomes the primary: the present one, else the eligible one with the smallest address.
 
 As Confluent's registry decides, so that it does not matter whose instance leads the group. A primary that was
 killed and started again is in the group twice for a while, with one address; members that have the address

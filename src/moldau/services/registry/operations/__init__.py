@@ -1,4 +1,4 @@
-"""What the registry does, one file a kind of operation; service.py is the door.
+"""The registry's operations, one file a kind; service.py calls them.
 
     core.py       what all need: state, settings, parser
     scope.py      which settings, mode and alias hold for a subject

@@ -1,4 +1,4 @@
-"""What operations work with."""
+"""What all operations share: state, parser and settings, versions by number, pages of lists."""
 
 from __future__ import annotations
 

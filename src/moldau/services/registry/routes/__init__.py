@@ -1,4 +1,4 @@
-"""The registry's paths: each takes a request apart, checks rights, calls the service, answers.
+"""The registry's paths: each parses a request, checks rights, calls the service, answers.
 
     calls.py          what all have in common: worker threads, rights, read-only, forwarding
     subjects.py       /subjects...            schemas.py    /schemas...

@@ -1,4 +1,4 @@
-"""Whose comparison is next: hosts take turns, so that one which sends forty does not hold up the others.
+"""Comparisons by client host in turn, so that a host which sends forty does not hold up the others.
 
     running   at most `at_once`, and of one host one less (its comparisons share Python's lock anyway, so a
               second thread would not make them faster); another host's begins at once

@@ -1,4 +1,4 @@
-"""What is about the registry itself: the root, its metadata, contexts; and what clients only probe for."""
+"""The root path, the registry's metadata and contexts; paths that clients only probe."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""The registry's state: what the records of the topic `_schemas` add up to.
+"""The registry's state: the result of replaying the topic `_schemas`.
 
 records.py   keys and values as Confluent's registry writes them
 body.py      a schema with its references, metadata and rules; its guid

@@ -1,4 +1,4 @@
-"""A schema as it is kept: text, type, references, metadata and rules, shared by versions that are equal.
+"""A schema as it is stored: text, type, references, metadata and rules; equal versions share it.
 
 Its guid is the MD5 of all but the type, written as a UUID (Confluent's Schema.getGuid). Two registrations
 with one guid have one id within a context.

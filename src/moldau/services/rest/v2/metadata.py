@@ -1,4 +1,4 @@
-"""Topics, partitions, their offsets, brokers."""
+"""Metadata in v2: topics, partitions, their offsets, brokers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How much each consumer instance fetches ahead, so that all together stay within a number of bytes.
+"""How much each consumer instance prefetches, so that all together stay within a number of bytes.
 
 A client of Kafka keeps what it has fetched in its own buffers, whose sizes are fixed when it is made. A new
 instance gets a part of what is free: the first have large buffers, and with every further one the next gets

@@ -1,5 +1,5 @@
-"""Positions of very many partitions in few characters: the id of an event is sent back in a request's head,
-and a URL has its limits too, where 1,300 pairs of partition:offset have 16 KB.
+"""Positions of many partitions as a short text, for the id of an event: it comes back in a header or a URL,
+whose limits 1,300 pairs of partition:offset (16 KB) would exceed.
 
     ~BASE64URL   of a deflated sequence of variable-length numbers, as Protobuf has them:
     | count | partition numbers, each as its distance from the one before | offsets in the same order |

@@ -1,4 +1,4 @@
-"""`moldau perf produce | consume | latency`: how fast this cluster takes, gives and answers records.
+"""`moldau perf produce | consume | latency`: throughput of writes and reads, and latency.
 
 The measurements are in producing.py, consuming.py and round_trips.py; kafka-producer-perf-test and its
 sisters print the same ones in Kafka's manner.
