@@ -1,4 +1,4 @@
-"""Configurations of topics, brokers and other resources. The brokers' cluster-wide default has an empty name."""
+"""Configurations of topics, brokers and other resources; the default of all brokers has an empty name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`-o`: the offsets from which and to which a topic is read.
+"""`-o`: the offsets at which reading a topic begins and ends.
 
     start  beginning  earliest      from the first record           end  latest   only new records
     100    +5    -5                 an offset; 5 after the first; 5 before the end

@@ -1,4 +1,4 @@
-r"""The little language of `-f`: text with percent escapes, which describes how a record looks on a line.
+r"""The syntax of `-f`: text with percent escapes that says how a record is written in a line.
 
 `moldau consume` prints by it (render.py) and `moldau produce` reads by it (record_reader.py), so what one
 writes the other can take. The letters are those that users of rpk and kcat know:
