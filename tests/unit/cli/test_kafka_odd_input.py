@@ -403,7 +403,7 @@ def test_a_zookeeper_that_went_away_is_waited_for_no_longer_than_a_moment(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(zookeeper_lookup, "SECONDS", 0.05)
         for words in (["ls", "/a"], ["get", "/a"], ["set", "/a", "b"], ["deleteall", "/a"], ["create", "/a"]):
-            assert zookeeper_shell._run(zookeeper_lookup.Timely(client), words) == 1
+            assert zookeeper_shell.run_words(zookeeper_lookup.Timely(client), words) == 1
             assert capsys.readouterr().err == f"ZooKeeper does not answer: {words[0]} /a\n"
 
 

@@ -156,5 +156,5 @@ class Refusing:
 )
 def test_commands_of_the_shell_that_cannot_be(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("kazoo")
-    assert zookeeper_shell._run(Refusing(), words) == 1
+    assert zookeeper_shell.run_words(Refusing(), words) == 1
     assert capsys.readouterr().err

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 from group_world import GROUP, World
+from kept import kept
 
 from moldau.common.protocol.errors import ErrorCode
 from moldau.common.protocol.messages.consumer_group_heartbeat import (
@@ -352,7 +353,7 @@ def test_a_marker_for_a_shard_that_is_elsewhere_is_sent_again(world: World) -> N
 
 
 def test_a_guard_is_broken_by_a_marker_and_by_giving_up_the_shard(world: World) -> None:
-    coordinator = world.coordinator
+    coordinator, before = world.coordinator, kept(world.shard.transactional)
 
     def take(producer: int = 7) -> object:
         guard = coordinator.guard_commit(GROUP, producer)
@@ -372,4 +373,4 @@ def test_a_guard_is_broken_by_a_marker_and_by_giving_up_the_shard(world: World) 
     coordinator.resigned(0)
     assert other.broken  # type: ignore[attr-defined]
     assert coordinator.guard_commit(GROUP, 7) is None
-    assert shard.transactional._guards == {}
+    assert kept(shard.transactional) == before

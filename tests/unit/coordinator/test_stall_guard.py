@@ -36,7 +36,7 @@ def test_who_never_stands_still_asks_nobody() -> None:
             assert not world.guard()
         assert world.asked == []
         world.guard.stop()
-        assert world.timers._due == [] or all(each[2].callback is None for each in world.timers._due)
+        assert not world.timers.waiting_count
 
     asyncio.run(main())
 

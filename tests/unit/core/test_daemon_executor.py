@@ -2,6 +2,8 @@
 
 import threading
 
+from kept import kept
+
 from moldau.common.core.workers import DaemonExecutor
 
 
@@ -24,9 +26,10 @@ def test_what_hangs_holds_up_neither_shutdown_nor_cancelled_pieces():
     hanging = executor.submit(hang)
     assert begun.wait(10)
     ran = []
+    before = kept(executor)
     waiting = [executor.submit(ran.append, n) for n in range(100)]
     assert all(future.cancel() for future in waiting)
-    assert executor._waiting == {}  # nothing of them is kept
+    assert kept(executor) == before
     executor.shutdown(wait=True)
     assert not hanging.done()
     go_on.set()

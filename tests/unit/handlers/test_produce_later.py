@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from data_plane_world import Client, led_by, partition_of, partition_rows
 from jumping_time import idle, settled, until
+from kept import kept
 from put_off_produce import (
     LONG,
     SHORT,
@@ -35,6 +36,9 @@ from moldau.common.protocol.messages.produce import (
 )
 from moldau.common.records import unpack_budget
 from moldau.common.records.control import ControlType, EndTransactionMarker
+
+IDLE = kept(produce_later)
+"""What the module keeps while nothing is put off."""
 
 
 def test_many_records_are_looked_at_beside_the_loop_and_only_there(
@@ -92,7 +96,7 @@ def test_the_connection_s_next_requests_keep_their_order(
         ]
         assert values(node, "a") == [60_000, 2, 70_000]
         assert client.connection.held == 0
-        assert not produce_later._running
+        assert kept(produce_later) == IDLE
 
     on_a_compacted_node(scene, tmp_path, moldau_durability=durability)
 
@@ -206,7 +210,7 @@ def test_a_lost_connection_takes_its_unfinished_rows_with_it(
         ends = [partition_of(node, topic, index).log.log_end_offset for topic, index in (("b", 0), ("b", 1))]
         assert ends == [1, 0]
         assert values(node, "a") == [60_000]
-        assert not produce_later._running
+        assert kept(produce_later) == IDLE
         assert not partition_of(node, "b").waiting_count
 
     on_a_compacted_node(scene, tmp_path)
@@ -218,7 +222,7 @@ def test_a_stop_does_not_wait_for_what_is_put_off(tmp_path: Path) -> None:
         await asyncio.sleep(0)
 
     on_a_compacted_node(scene, tmp_path)
-    assert not produce_later._running
+    assert kept(produce_later) == IDLE
 
 
 def test_without_acks_the_connection_ends_when_a_row_put_off_fails(tmp_path: Path) -> None:
@@ -270,7 +274,7 @@ def test_a_transaction_s_first_batches_keep_their_order_while_one_is_inspected(
         rows = await answered(client, 3)
         assert [(row.error_code, row.base_offset) for row in rows] == [(0, 0), (0, 60_000), (0, 60_003)]
         assert values(node, "a") == [60_000, 3, 70_000]
-        assert not node.broker.verifications._queues
+        assert kept(node.broker.verifications) == 0
         client.feed(send(("a", 0, in_transaction(130_003, 60_000))))  # open by now
         assert (await answered(client, 4))[-1].base_offset == 130_003
 
@@ -291,7 +295,7 @@ def test_a_marker_that_comes_during_the_inspection_ends_the_transaction(
         held.go.set()
         (row,) = await answered(client)
         assert row.error_code == ErrorCode.INVALID_TXN_STATE
-        assert not node.broker.verifications._queues
+        assert kept(node.broker.verifications) == 0
         assert values(node, "a") == [1]
 
     on_a_compacted_node(scene, tmp_path)
@@ -310,7 +314,7 @@ def test_a_transaction_s_deleted_partition_is_unknown(
         held.go.set()
         (row,) = await answered(client)
         assert row.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        assert not node.broker.verifications._queues
+        assert kept(node.broker.verifications) == 0
 
     on_a_compacted_node(scene, tmp_path)
 
@@ -366,7 +370,7 @@ def test_a_batch_does_not_overtake_one_that_still_waits_for_its_inspection(
         rows = await answered(client, len(before) + 3)
         expected = [*before, (0, offset), (0, offset + 1), (0, offset + 60_001)]
         assert [(row.error_code, row.base_offset) for row in rows] == expected
-        assert not node.broker.verifications._queues
+        assert kept(node.broker.verifications) == 0
 
     on_a_compacted_node(scene, tmp_path)
 

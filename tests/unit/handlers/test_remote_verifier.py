@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from data_plane_world import Client, on_a_node, partition_of, partition_rows
+from kept import kept
 from test_produce_transactional import PRODUCER, end, frame, until
 
 from moldau.broker.handlers.apis.transactions.transaction_verifier import ASK_TIMEOUT_MS, Codes, Question
@@ -104,7 +105,7 @@ def test_without_a_clear_answer_nothing_is_appended(tmp_path: Path, how: str) ->
         await until(lambda: bool(client.transport.sent))
         assert codes(client) == [BUSY, 0 if how == "leaves a partition out" else BUSY]
         assert partition_of(node, "a").log.log_end_offset == 0
-        assert not node.broker.verifications._queues
+        assert kept(node.broker.verifications) == 0
 
     on_a_node(scene, tmp_path)
 

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from kept import kept
 
 from moldau.broker.handlers import load_all
 from moldau.broker.handlers.apis.transactions.transaction_verifier import Question
@@ -38,6 +39,7 @@ class Bench:
 
     def __init__(self) -> None:
         self.world = World()
+        self.kept_before = kept(self.world.shard.transactional)
         self.asked: list[tuple[object, ...]] = []
         self.answers: list[int] = []
         self.later: list[asyncio.Future[Any]] | None = None
@@ -198,7 +200,7 @@ def test_without_a_clear_answer_nothing_is_written_and_the_client_comes_again(
         bench.world.loop.run_until_complete(asyncio.sleep(0))
     assert codes(call) == [ErrorCode.COORDINATOR_NOT_AVAILABLE]
     assert bench.world.log.records == {}
-    assert bench.world.shard.transactional._guards == {}
+    assert kept(bench.world.shard.transactional) == bench.kept_before
     bench.later = None
     assert codes(bench.send(5)) == [ErrorCode.NONE]
 
@@ -223,7 +225,7 @@ def test_a_commit_that_a_marker_overtook_does_not_hang_a_transaction(bench: Benc
     bench.answer(ErrorCode.INVALID_TXN_STATE)
     assert codes(call) == [ErrorCode.INVALID_TXN_STATE]
     assert bench.world.stable() == -1
-    assert bench.world.shard.transactional._guards == {}
+    assert kept(bench.world.shard.transactional) == bench.kept_before
 
 
 def test_a_marker_that_comes_twice_does_not_disturb_the_next_transaction(bench: Bench) -> None:
@@ -265,4 +267,4 @@ def test_a_caller_that_is_cut_off_gives_its_guard_back(bench: Bench) -> None:
     for _ in range(4):
         bench.world.loop.run_until_complete(asyncio.sleep(0))
     assert task.cancelled()
-    assert bench.world.shard.transactional._guards == {}
+    assert kept(bench.world.shard.transactional) == bench.kept_before

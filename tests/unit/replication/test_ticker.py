@@ -43,7 +43,7 @@ def test_who_watches_is_told_at_once_and_then_in_periods_while_it_needs_it(world
     assert counts.told == [0]
     timers.advance(1000)
     assert counts.told == [0, 100, 200]
-    assert not timers._due, "without anybody to tell there is no timer"
+    assert not timers.waiting_count, "without anybody to tell there is no timer"
     counts.left = 1
     ticker.watch(counts)
     assert counts.told == [0, 100, 200, 1000]

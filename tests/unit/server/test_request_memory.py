@@ -4,6 +4,7 @@ import random
 import struct
 
 import pytest
+from kept import kept
 from server_world import FakeListener, FakeTransport, Script, feed, framed, start
 
 from moldau.broker.server import frame_buffer
@@ -217,21 +218,22 @@ def test_no_limit() -> None:
 def test_announced_bytes_take_no_buffer_of_bulk_producers_and_those_get_theirs_at_once() -> None:
     listener = FakeListener()
     frame_buffer._pool.clear()
+    empty = kept(frame_buffer)
     bulk = start(listener)
     feed(bulk[0], framed(b"e" * MB))
-    assert [len(each) for each in frame_buffer._pool] == [2 * 1024 * 1024]
+    assert kept(frame_buffer) == empty + 1
     claiming = [start(listener) for _ in range(20)]
     for world in claiming:
         feed(world[0], half_frame(MB, 1))
         assert world[0].own is not None
         assert len(world[0].own.data) == 4096
-    assert len(frame_buffer._pool) == 1
+    assert kept(frame_buffer) == empty + 1
     feed(bulk[0], half_frame(MB, 1))
     assert bulk[0].own is not None
     assert len(bulk[0].own.data) == 2 * 1024 * 1024
-    assert not frame_buffer._pool
+    assert kept(frame_buffer) == empty
     feed(bulk[0], b"e" * (MB - 1))
-    assert len(frame_buffer._pool) == 1
+    assert kept(frame_buffer) == empty + 1
 
 
 def test_a_client_that_sends_a_byte_now_and_then_counts_as_idle() -> None:

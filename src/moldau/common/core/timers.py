@@ -59,6 +59,11 @@ class ManualTimers:
         heapq.heappush(self._due, (due_ms, next(self._order), handle))
         return handle
 
+    @property
+    def waiting_count(self) -> int:
+        """How many will run, if nobody cancels them."""
+        return sum(handle.callback is not None for _, _, handle in self._due)
+
     def advance(self, duration_ms: int) -> None:
         """Let `duration_ms` milliseconds pass; run each callback at its own due time."""
         end_ms = self._clock.now_ms() + duration_ms

@@ -50,7 +50,7 @@ def main(words: Sequence[str]) -> int:
         print(f"Connecting to {connect}")
         if command:
             print("\nWATCHER::\n\nWatchedEvent state:SyncConnected type:None path:null")
-            return _run(Timely(client), command)
+            return run_words(Timely(client), command)
         print("Welcome to ZooKeeper!\nJLine support is disabled\n")
         print("WATCHER::\n\nWatchedEvent state:SyncConnected type:None path:null", flush=True)
         return _interact(Timely(client))
@@ -104,11 +104,11 @@ def _interact(client: Any) -> int:
         if words[:1] == ["quit"]:
             return 0
         if words:
-            _run(client, words)
+            run_words(client, words)
             sys.stdout.flush()
 
 
-def _run(client: Any, words: Sequence[str]) -> int:
+def run_words(client: Any, words: Sequence[str]) -> int:
     """Run one command; a refusal is printed, and its code is 1."""
     from kazoo import exceptions
     from kazoo.handlers.threading import KazooTimeoutError
