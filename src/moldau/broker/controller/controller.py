@@ -53,6 +53,7 @@ from moldau.broker.metadata.configs import effective_broker_settings, topic_sett
 from moldau.broker.metadata.features import keeps_eligible
 from moldau.broker.metadata.image import (
     INTERNAL_TOPICS,
+    SHARE_STATE_TOPIC,
     TRANSACTION_STATE_TOPIC,
     Image,
     PartitionState,
@@ -244,7 +245,8 @@ class Controller:
             self.uncreated.pop(name, None)
         elif self.uncreated.get(name) != cause:
             self.uncreated[name] = cause
-            kind = "transactions" if name == TRANSACTION_STATE_TOPIC else "consumer groups"
+            kinds = {TRANSACTION_STATE_TOPIC: "transactions", SHARE_STATE_TOPIC: "share groups"}
+            kind = kinds.get(name, "consumer groups")
             log.error("%s cannot be created, so %s do not work: %s", name, kind, cause)
 
     def _auto_create(

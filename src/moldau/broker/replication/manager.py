@@ -19,6 +19,7 @@ from moldau.broker.metadata.image import (
     EMPTY_IMAGE,
     GROUP_OFFSETS_TOPIC,
     NO_LEADER,
+    SHARE_STATE_TOPIC,
     TRANSACTION_STATE_TOPIC,
     Image,
     PartitionState,
@@ -430,7 +431,7 @@ class ReplicaManager:
 def _internal_first(image: Image) -> Iterator[tuple[str, TopicState]]:
     """The topics of coordinators, for which clients of all topics wait, before the others."""
     topics = image.topics
-    for name in (GROUP_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC):
+    for name in (GROUP_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, SHARE_STATE_TOPIC):
         if name in topics:
             yield name, topics[name]
     yield from topics.items()

@@ -184,6 +184,8 @@ class Connection(asyncio.BufferedProtocol):
         if self.mute_timers:
             self.unmute()
         self._give_back()
+        if self.session.closers is not None:
+            self.session.closed()
         self.parked_bytes = 0
         self.listener.responses.count(self, 0)
         self.listener.forget(self)

@@ -71,10 +71,14 @@ LARGE_FRAME_BYTES = 8 * 1024
 or two to decode."""
 _ELEMENT_BYTES_MIN = 2
 _PRODUCE, _FETCH = 0, 1
-_EXEMPT = frozenset({27})  # WriteTxnMarkers: only brokers send it
+_EXEMPT = frozenset(
+    {27, 83, 84, 85, 86, 87}
+)  # WriteTxnMarkers, share-partitions' states: only brokers send them
 _OFFSET_FOR_LEADER_EPOCH = 23
 _ADD_PARTITIONS_TO_TXN, _BY_BROKERS_FROM = 24, 4
-_PARKING = frozenset({1, 11, 14})  # Fetch, JoinGroup and SyncGroup wait for others, which may take minutes
+_PARKING = frozenset(
+    {1, 11, 14, 78}
+)  # Fetch, JoinGroup, SyncGroup and ShareFetch wait, which may take minutes
 LARGE_RAW_FRAME_BYTES = 16 * 1024
 """A longer Fetch request is decoded in slices; it has some five hundred partitions."""
 

@@ -1,15 +1,19 @@
-"""The coordinators of groups and transactions, each made by the first request for it, or soon after the
-start; and the ways to those of other brokers.
+"""The coordinators of groups, transactions and share-partitions, each made by the first request for it, or
+soon after the start; and the ways to those of other brokers.
 """
 
+import asyncio
 from typing import TYPE_CHECKING, NamedTuple
 
 from moldau.broker.coordinator.election import ElectedCoordinator, ElectedCoordinators
+from moldau.broker.coordinator.share.end_offsets import EndOffsets
+from moldau.broker.coordinator.share.states import ShareStates
 from moldau.broker.coordinator.stall_guard import never
 from moldau.broker.handlers.apis.transactions.transaction_verifier import (
     LocalTransactionVerifier,
     TransactionVerifier,
 )
+from moldau.broker.metadata.image import SHARE_STATE_TOPIC
 from moldau.broker.replication.coordinator_log import ReplicatedLog
 from moldau.broker.replication.markers import LocalMarkers
 from moldau.broker.replication.producer_ids import ProducerIds
@@ -23,6 +27,7 @@ if TYPE_CHECKING:
 
     from moldau.broker.coordinator.group.service import GroupCoordinator
     from moldau.broker.coordinator.markers import MarkerWriter
+    from moldau.broker.coordinator.share.service import ShareCoordinator
     from moldau.broker.coordinator.transaction.service import TransactionCoordinator
 
 # Late enough not to hold up the first clients with imports.
@@ -35,6 +40,9 @@ class Coordination(NamedTuple):
     coordinators: ElectedCoordinators
     groups: "ElectedCoordinator[GroupCoordinator]"
     transactions: "ElectedCoordinator[TransactionCoordinator]"
+    shares: "ElectedCoordinator[ShareCoordinator]"
+    share_states: ShareStates
+    """The share coordinators of all brokers."""
     coordinator_log: ReplicatedLog
     producer_ids: ProducerIds
     local_markers: LocalMarkers
@@ -65,6 +73,8 @@ def build_coordination(
             random_source=host.random,
             stalled=stalled,
             account=addresses.client_state.groups,
+            share_states=share_states,
+            end_offsets=end_offsets,
         )
 
     def make_transactions() -> "TransactionCoordinator":
@@ -81,9 +91,23 @@ def build_coordination(
             stalled=stalled,
         )
 
+    def make_shares() -> "ShareCoordinator":
+        from moldau.broker.coordinator.share.service import ShareCoordinator
+
+        return ShareCoordinator(
+            log=coordinator_log,
+            image=ground.image,
+            settings=ground.settings,
+            clock=host.clock,
+            timers=host.timers,
+            stalled=stalled,
+        )
+
     groups = ElectedCoordinator(ground.node_id, make_groups, ground.show_parts)
     transactions = ElectedCoordinator(ground.node_id, make_transactions, ground.show_parts)
-    coordinators = ElectedCoordinators(groups, transactions)
+    shares = ElectedCoordinator(ground.node_id, make_shares, ground.show_parts)
+    coordinators = ElectedCoordinators(groups, transactions, shares)
+    share_states, end_offsets = _share_groups_reach(ground, cluster, replication, shares)
     coordinators.image_changed(ground.metadata.image)
     local = LocalMarkers(ground.node_id, replicas, groups.get, host.clock, ground.lane)
     markers: MarkerWriter = local
@@ -95,8 +119,49 @@ def build_coordination(
     ground.stops.add("coordinators", coordinators.stop)
     ground.begin_later("coordinators", _COORDINATORS_DELAY_MS, coordinators.make_all)
     return Coordination(
-        coordinators, groups, transactions, coordinator_log, producer_ids, local, markers, verifier
+        coordinators,
+        groups,
+        transactions,
+        shares,
+        share_states,
+        coordinator_log,
+        producer_ids,
+        local,
+        markers,
+        verifier,
     )
+
+
+def _share_groups_reach(
+    ground: Ground,
+    cluster: Cluster,
+    replication: Replication,
+    shares: "ElectedCoordinator[ShareCoordinator]",
+) -> tuple[ShareStates, EndOffsets]:
+    """The share coordinators and the ends of partitions, of other brokers too."""
+    replicas = replication.replicas
+
+    def high_watermark(topic: str, index: int) -> int | None:
+        partition = replicas.partition(topic, index)
+        return partition.high_watermark if partition is not None and partition.leads else None
+
+    async def sleep(duration_ms: float) -> None:
+        await asyncio.sleep(duration_ms / 1000)
+
+    peers = None
+    if cluster.in_cluster:
+        peers = cluster.connections.late("share groups")
+        cluster.elsewhere.append(peers)
+        ground.stops.add("share groups of other brokers", peers.close)
+    states = ShareStates(
+        ground.node_id,
+        ground.image,
+        shares.get,
+        peers,
+        lambda: cluster.controller.auto_create_topics([SHARE_STATE_TOPIC]),
+        sleep,
+    )
+    return states, EndOffsets(ground.node_id, ground.image, high_watermark, peers)
 
 
 def _watch_for_stalls(ground: Ground, cluster: Cluster, replication: Replication) -> "Callable[[], bool]":

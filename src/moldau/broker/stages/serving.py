@@ -22,6 +22,7 @@ from moldau.common.core.side_worker import SideWorker
 
 if TYPE_CHECKING:
     from moldau.broker.peers.round_trip import RoundTrips
+    from moldau.broker.share.partitions import SharePartitions
     from moldau.common.credentials.jwt.key_source import KeySource
 
 _HEALTH_TOPIC_MS = 3_600_000
@@ -70,6 +71,8 @@ def build_serving(
             addresses.client_state.fetch_sessions,
         ),
         producer_ids=coordination.producer_ids,
+        make_share_coordinator=coordination.shares.get,
+        make_share=_share_partitions(ground, cluster, replication, coordination, lambda: broker),
         request_times=RequestTimes(lambda: int(host.seconds() * 1e6)),
         response_room=ground.response_room,
         slow_lane=ground.lane,
@@ -91,6 +94,59 @@ def build_serving(
     logins = _make_logins(ground, addresses, cluster)
     follow_quotas(ground, addresses, broker, EMPTY_IMAGE, ground.metadata.image, ())
     return Serving(broker, logins)
+
+
+class _LateShare:
+    """The share-partitions, made by the first request for one."""
+
+    def __init__(self, make: "Callable[[], SharePartitions]") -> None:
+        self._make = make
+        self.made: SharePartitions | None = None
+
+    def get(self) -> "SharePartitions":
+        """The share-partitions, made now if need be."""
+        if self.made is None:
+            self.made = self._make()
+        return self.made
+
+    def image_changed(self, image: Image) -> None:
+        """The metadata changed."""
+        if self.made is not None:
+            self.made.image_changed(image)
+
+    def close(self) -> None:
+        """The broker stops."""
+        if self.made is not None:
+            self.made.close()
+
+
+def _share_partitions(
+    ground: Ground,
+    cluster: Cluster,
+    replication: Replication,
+    coordination: Coordination,
+    broker: Callable[[], Broker],
+) -> "Callable[[], SharePartitions]":
+    def make() -> "SharePartitions":
+        from moldau.broker.handlers.apis.fetch.time_search import offset_at
+        from moldau.broker.share.partitions import SharePartitions
+
+        return SharePartitions(
+            node_id=ground.node_id,
+            image=ground.image,
+            settings=ground.settings,
+            clock=ground.host.clock,
+            timers=ground.host.timers,
+            states=coordination.share_states,
+            search=lambda partition, timestamp_ms: offset_at(
+                partition, timestamp_ms, broker().slow_lane.slices(), broker().side_worker
+            ),
+        )
+
+    late = _LateShare(make)
+    cluster.elsewhere.append(late)
+    ground.stops.add("share-partitions", late.close)
+    return late.get
 
 
 async def begin_serving(

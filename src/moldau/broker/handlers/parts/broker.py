@@ -18,6 +18,7 @@ from moldau.common.core.slow_lane import SlowLane
 if TYPE_CHECKING:
     from moldau.broker.controller.controller import Controller
     from moldau.broker.coordinator.group.service import GroupCoordinator
+    from moldau.broker.coordinator.share.service import ShareCoordinator
     from moldau.broker.coordinator.transaction.service import TransactionCoordinator
     from moldau.broker.handlers.apis.produce.produce_transactional import Verifications
     from moldau.broker.handlers.apis.transactions.transaction_verifier import TransactionVerifier
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from moldau.broker.security.audit import AuditTrail
     from moldau.broker.security.authorizer import Authorizer
     from moldau.broker.security.quotas.limits import ClientQuotas
+    from moldau.broker.share.partitions import SharePartitions
     from moldau.common.core.clock import Clock
     from moldau.common.core.side_worker import SideWorker
     from moldau.common.core.timers import Timers
@@ -63,6 +65,8 @@ class Broker:
     transaction_verifier: "TransactionVerifier"
     fetch_sessions: "FetchSessions"
     producer_ids: "ProducerIds"
+    make_share_coordinator: "Callable[[], ShareCoordinator]"
+    make_share: "Callable[[], SharePartitions]"
     side_worker: "SideWorker"
     verifications: "Verifications"  # batches that wait for their transaction's coordinator
     make_mirroring: "Callable[[], Mirroring]"
@@ -91,6 +95,16 @@ class Broker:
     def transactions(self) -> "TransactionCoordinator":
         """The transaction coordinator, made when it is first needed."""
         return self.make_transactions()
+
+    @property
+    def share_coordinator(self) -> "ShareCoordinator":
+        """The coordinator of share-partitions' states, made when it is first needed."""
+        return self.make_share_coordinator()
+
+    @property
+    def share(self) -> "SharePartitions":
+        """The share-partitions of partitions that this broker leads, made when they are first needed."""
+        return self.make_share()
 
 
 @dataclass(frozen=True, slots=True)

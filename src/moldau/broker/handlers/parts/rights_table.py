@@ -156,7 +156,15 @@ RIGHTS: Mapping[str, Rights] = {
     "SaslAuthenticate": _nothing("it is part of the login"),
     # Groups
     "FindCoordinator": _asked(
-        _group(_DESCRIBE, "each group"), _transactional_id(_DESCRIBE, "each transactional id")
+        _group(_DESCRIBE, "each group"),
+        _transactional_id(_DESCRIBE, "each transactional id"),
+        Check(
+            _ACTION,
+            _CLUSTER,
+            "the cluster, for coordinators of share-partitions",
+            _CLUSTER_FAILED,
+            versions=(6, 6),
+        ),
     ),
     "JoinGroup": _asked(_group(_READ)),
     "SyncGroup": _asked(_group(_READ)),
@@ -182,6 +190,26 @@ RIGHTS: Mapping[str, Rights] = {
         Check(_DESCRIBE, _GROUP, "each group", LEFT_OUT, instead=(Right(_DESCRIBE, _CLUSTER),))
     ),
     "DeleteGroups": _asked(_group(_DELETE, "each group")),
+    # Share groups
+    "ShareGroupHeartbeat": _asked(_group(_READ), _topic(_DESCRIBE, "each topic subscribed to")),
+    "ShareGroupDescribe": _asked(
+        _group(_DESCRIBE, "each group"),
+        _topic(_DESCRIBE, "each topic that is assigned to a member"),
+        *_operations_of(_GROUP, (1, 1)),
+    ),
+    "ShareFetch": _asked(_group(_READ), _topic(_READ)),
+    "ShareAcknowledge": _asked(_group(_READ), _topic(_READ)),
+    "DescribeShareGroupOffsets": _asked(
+        _group(_DESCRIBE, "each group"),
+        _topic(_DESCRIBE, "each topic; where all are asked for, the others are left out"),
+    ),
+    "AlterShareGroupOffsets": _asked(_group(_READ), _topic(_READ)),
+    "DeleteShareGroupOffsets": _asked(_group(_DELETE), _topic(_READ)),
+    "InitializeShareGroupState": _asked(_on_cluster(_ACTION)),
+    "ReadShareGroupState": _asked(_on_cluster(_ACTION)),
+    "WriteShareGroupState": _asked(_on_cluster(_ACTION)),
+    "DeleteShareGroupState": _asked(_on_cluster(_ACTION)),
+    "ReadShareGroupStateSummary": _asked(_on_cluster(_ACTION)),
     # Transactions
     "InitProducerId": _asked(
         _transactional_id(_WRITE, "the transactional id, if there is one"),

@@ -18,6 +18,7 @@ So a repeated Produce request costs one comparison of integers (server/dispatch.
 Not here: the connection itself (server/connection.py).
 """
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ class Session:
         "client_host",
         "client_id",
         "client_port",
+        "closers",
         "decisions",
         "expires_ms",
         "index",
@@ -92,12 +94,30 @@ class Session:
         self.software_name = ""  # as ApiVersions said (KIP-511); "" if it did not
         self.software_version = ""
         self.token_id: str | None = None  # of the delegation token that the client logged in with
+        self.closers: dict[Callable[[], None], None] | None = None
 
     def accepted(self, client: tuple[str, int], local: tuple[str, int], index: int) -> None:
         """The connection's addresses (host and port), and its number among all of its listener."""
         self.client_host, self.client_port = client
         self.local_host, self.local_port = local
         self.index = index
+
+    def when_closed(self, action: Callable[[], None]) -> None:
+        """Call `action` when the connection ends."""
+        if self.closers is None:
+            self.closers = {}
+        self.closers[action] = None
+
+    def forget_closed(self, action: Callable[[], None]) -> None:
+        """Do not call it any more."""
+        if self.closers is not None:
+            self.closers.pop(action, None)
+
+    def closed(self) -> None:
+        """The connection has ended."""
+        closers, self.closers = self.closers, None
+        for action in closers or ():
+            action()
 
     @property
     def connection_id(self) -> str:

@@ -7,6 +7,7 @@ asked whether it is still to be searched; a search whose segments have changed b
 from collections.abc import Callable
 from functools import partial
 
+from moldau.broker.log.files.segment import CorruptSegment
 from moldau.broker.log.log import TimestampAndOffset
 from moldau.broker.log.reading.record_search import RecordSearch
 from moldau.broker.log.reading.timestamps import (
@@ -17,6 +18,7 @@ from moldau.broker.log.reading.timestamps import (
     look_into_if_likely,
     look_into_if_short,
 )
+from moldau.broker.replication.partition import Partition
 from moldau.common.core.side_worker import SideWorker
 from moldau.common.core.slow_lane import Slices
 from moldau.common.records.compression import UnpacksToMore
@@ -44,6 +46,25 @@ async def run_search(
             await slices.next_slice()
             if not still_answers():
                 raise Gone from None
+
+
+async def offset_at(
+    partition: Partition, timestamp_ms: int, slices: Slices, side_worker: SideWorker
+) -> int | None:
+    """The first offset of a partition that is led here with at least this timestamp; None: there is none, or
+    it cannot be told."""
+    leader_epoch, end_offset = partition.leader_epoch, partition.high_watermark
+    try:
+        found = await run_search(
+            lambda: partition.log.offset_for_timestamp(timestamp_ms, end_offset),
+            lambda: not partition.refusal(leader_epoch),
+            slices,
+            side_worker,
+            UnpackBudget(),
+        )
+    except (Gone, OSError, CorruptSegment):
+        return None
+    return None if found is None else found.offset
 
 
 async def _run(

@@ -2,41 +2,47 @@
 
     v1  key types: 0 group, 1 transaction       v4  several keys at once
     v3  flexible                                v6  key type 2, share groups
-The first request creates __consumer_offsets or __transaction_state. A key's coordinator is the leader of its
-partition there. The client must have Describe on the group or the transactional id. Not here: share groups,
-which are refused with a message.
+The first request creates __consumer_offsets, __transaction_state or __share_group_state. A key's coordinator
+is the leader of its partition there. The client must have Describe on the group or the transactional id; the
+coordinators of share-partitions (keys `group:topicId:partition`) are for brokers, which have ClusterAction.
 """
 
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 
 from moldau.broker.handlers.parts.broker import Broker, RequestContext
 from moldau.broker.handlers.parts.registry import Reply, handles
 from moldau.broker.handlers.parts.rights import apart, may
-from moldau.broker.metadata.image import GROUP_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
+from moldau.broker.metadata.image import GROUP_OFFSETS_TOPIC, SHARE_STATE_TOPIC, TRANSACTION_STATE_TOPIC
 from moldau.broker.metadata.leaders import leading_broker
+from moldau.common.core.ids import uuid_from_text
 from moldau.common.protocol.errors import ErrorCode
 from moldau.common.protocol.messages.find_coordinator import (
     Coordinator,
     FindCoordinatorRequest,
     FindCoordinatorResponse,
 )
-from moldau.common.protocol.operations import Operation, ResourceType
+from moldau.common.protocol.operations import CLUSTER_NAME, Operation, ResourceType
 
 Steps = Generator[None, None, FindCoordinatorResponse]
 SEVERAL_KEYS_SINCE = 4
 NO_ERROR = "NONE"
 """Kafka's message in versions 1-3 when there is no error; some clients need it."""
-GROUP_KEY, TRANSACTION_KEY = 0, 1
-TOPICS = {GROUP_KEY: GROUP_OFFSETS_TOPIC, TRANSACTION_KEY: TRANSACTION_STATE_TOPIC}
+GROUP_KEY, TRANSACTION_KEY, SHARE_KEY = 0, 1, 2
+TOPICS = {
+    GROUP_KEY: GROUP_OFFSETS_TOPIC,
+    TRANSACTION_KEY: TRANSACTION_STATE_TOPIC,
+    SHARE_KEY: SHARE_STATE_TOPIC,
+}
+SHARE_KEYS_SINCE = 6
 RESOURCES = {
     GROUP_OFFSETS_TOPIC: (ResourceType.GROUP, ErrorCode.GROUP_AUTHORIZATION_FAILED),
     TRANSACTION_STATE_TOPIC: (
         ResourceType.TRANSACTIONAL_ID,
         ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
     ),
+    SHARE_STATE_TOPIC: (ResourceType.CLUSTER, ErrorCode.CLUSTER_AUTHORIZATION_FAILED),
 }
 """What a key is, and the error of who may not describe it; by the topic that holds it."""
-NO_COORDINATOR_FOR = {2: "share groups"}
 
 
 @handles(FindCoordinatorRequest)
@@ -45,14 +51,29 @@ def find_coordinator(
 ) -> Reply[FindCoordinatorResponse]:
     keys = request.coordinator_keys if context.api_version >= SEVERAL_KEYS_SINCE else [request.key]
     topic = TOPICS.get(request.key_type)
-    if topic is None:
-        what = NO_COORDINATOR_FOR.get(request.key_type)
-        message = f"Moldau does not coordinate {what} yet." if what else "There is no such coordinator type."
+    if topic is None or (topic == SHARE_STATE_TOPIC and context.api_version < SHARE_KEYS_SINCE):
+        message = "There is no such coordinator type."
         refused = [_refused(key, ErrorCode.INVALID_REQUEST, message) for key in keys]
         return _response(context, refused)
+    if topic == SHARE_STATE_TOPIC:
+        wrong = [key for key in keys if not _is_share_key(key)]
+        if wrong:
+            message = "The key of a share-partition is group:topicId:partition."
+            return _response(context, [_refused(key, ErrorCode.INVALID_REQUEST, message) for key in keys])
     if topic in broker.metadata.image.topics:
         return _find_all(broker, context, topic, keys)
     return _create_and_find(broker, context, topic, keys)
+
+
+def _is_share_key(key: str) -> bool:
+    """Whether it is `group:topicId:partition`."""
+    group_id, _, rest = key.rpartition(":")[0].rpartition(":")
+    partition = key.rpartition(":")[2]
+    try:
+        uuid_from_text(rest)
+    except ValueError:
+        return False
+    return bool(group_id) and partition.isascii() and partition.isdecimal()
 
 
 async def ensure_topic(broker: Broker, topic: str) -> str | None:
@@ -68,8 +89,8 @@ async def _create_and_find(
 ) -> FindCoordinatorResponse:
     resource_type, _ = RESOURCES[topic]
     slices = broker.slow_lane.slices()
-    describe = Operation.DESCRIBE
-    steps = apart(broker, context.session, describe, resource_type, keys, str, quiet=True)
+    operation, name = _right(topic)
+    steps = apart(broker, context.session, operation, resource_type, keys, name, quiet=True)
     permitted, _ = await slices.run(steps)
     message = await ensure_topic(broker, topic) if permitted else None
     if message is None:
@@ -91,9 +112,18 @@ def _find_all(broker: Broker, context: RequestContext, topic: str, keys: Sequenc
 def _forbidden(broker: Broker, context: RequestContext, topic: str, key: str) -> Coordinator | None:
     """The row for a client without Describe on the key."""
     resource_type, error_code = RESOURCES[topic]
-    if may(broker, context.session, Operation.DESCRIBE, resource_type, key):
+    operation, name = _right(topic)
+    if may(broker, context.session, operation, resource_type, name(key)):
         return None
     return _refused(key, error_code, error_code.message)
+
+
+def _right(topic: str) -> tuple[Operation, Callable[[str], str]]:
+    """What a client must be allowed to do, and to what, to find a coordinator; that of share-partitions is
+    for brokers."""
+    if topic == SHARE_STATE_TOPIC:
+        return Operation.CLUSTER_ACTION, lambda _: CLUSTER_NAME
+    return Operation.DESCRIBE, str
 
 
 def _find(broker: Broker, context: RequestContext, topic: str, key: str) -> Coordinator:
@@ -101,8 +131,7 @@ def _find(broker: Broker, context: RequestContext, topic: str, key: str) -> Coor
     if forbidden is not None:
         return forbidden
     image = broker.metadata.image
-    coordinator = broker.groups if topic == GROUP_OFFSETS_TOPIC else broker.transactions
-    leader = leading_broker(image, topic, coordinator.partition_for(key))
+    leader = leading_broker(image, topic, _partition_for(broker, topic, key))
     if leader is None:
         return _unavailable(key, f"The key's partition of {topic} has no leader now.")
     address = leader.endpoints.get(context.session.listener)
@@ -110,6 +139,14 @@ def _find(broker: Broker, context: RequestContext, topic: str, key: str) -> Coor
         return _unavailable(key, f"The coordinator has no listener {context.session.listener}.")
     host, port = address
     return Coordinator(key=key, node_id=leader.node_id, host=host, port=port)
+
+
+def _partition_for(broker: Broker, topic: str, key: str) -> int:
+    if topic == GROUP_OFFSETS_TOPIC:
+        return broker.groups.partition_for(key)
+    if topic == SHARE_STATE_TOPIC:
+        return broker.share_coordinator.partition_for(key)
+    return broker.transactions.partition_for(key)
 
 
 def _unavailable(key: str, message: str) -> Coordinator:
