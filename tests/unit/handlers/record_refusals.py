@@ -101,6 +101,9 @@ class Named:
     def id_of(self, topic: str) -> bytes:
         return self._ids[topic]
 
+    def open_share_session(self) -> None:
+        """Nobody here has the right to one."""
+
     def batch(self, producer_id: int = -1, producer_epoch: int = -1) -> bytes:
         records = [Record(0, int(time.time() * 1000), None, b"v", ())]
         if producer_id < 0:

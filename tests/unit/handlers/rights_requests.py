@@ -10,12 +10,14 @@ Requests that change something may be sent again.
 from collections.abc import Callable
 from typing import Any
 
+from moldau.common.core.ids import uuid_to_text
 from moldau.common.protocol.messages import add_offsets_to_txn as add_offsets_to_txn_m
 from moldau.common.protocol.messages import add_partitions_to_txn as add_partitions_to_txn_m
 from moldau.common.protocol.messages import alter_client_quotas as alter_client_quotas_m
 from moldau.common.protocol.messages import alter_configs as alter_configs_m
 from moldau.common.protocol.messages import alter_partition_reassignments as alter_partition_reassignments_m
 from moldau.common.protocol.messages import alter_replica_log_dirs as alter_replica_log_dirs_m
+from moldau.common.protocol.messages import alter_share_group_offsets as alter_share_group_offsets_m
 from moldau.common.protocol.messages import alter_user_scram_credentials as alter_user_scram_credentials_m
 from moldau.common.protocol.messages import api_versions as api_versions_m
 from moldau.common.protocol.messages import consumer_group_describe as consumer_group_describe_m
@@ -27,6 +29,8 @@ from moldau.common.protocol.messages import create_topics as create_topics_m
 from moldau.common.protocol.messages import delete_acls as delete_acls_m
 from moldau.common.protocol.messages import delete_groups as delete_groups_m
 from moldau.common.protocol.messages import delete_records as delete_records_m
+from moldau.common.protocol.messages import delete_share_group_offsets as delete_share_group_offsets_m
+from moldau.common.protocol.messages import delete_share_group_state as delete_share_group_state_m
 from moldau.common.protocol.messages import delete_topics as delete_topics_m
 from moldau.common.protocol.messages import describe_acls as describe_acls_m
 from moldau.common.protocol.messages import describe_client_quotas as describe_client_quotas_m
@@ -37,6 +41,7 @@ from moldau.common.protocol.messages import describe_groups as describe_groups_m
 from moldau.common.protocol.messages import describe_log_dirs as describe_log_dirs_m
 from moldau.common.protocol.messages import describe_producers as describe_producers_m
 from moldau.common.protocol.messages import describe_quorum as describe_quorum_m
+from moldau.common.protocol.messages import describe_share_group_offsets as describe_share_group_offsets_m
 from moldau.common.protocol.messages import describe_topic_partitions as describe_topic_partitions_m
 from moldau.common.protocol.messages import describe_transactions as describe_transactions_m
 from moldau.common.protocol.messages import (
@@ -50,6 +55,7 @@ from moldau.common.protocol.messages import find_coordinator as find_coordinator
 from moldau.common.protocol.messages import heartbeat as heartbeat_m
 from moldau.common.protocol.messages import incremental_alter_configs as incremental_alter_configs_m
 from moldau.common.protocol.messages import init_producer_id as init_producer_id_m
+from moldau.common.protocol.messages import initialize_share_group_state as initialize_share_group_state_m
 from moldau.common.protocol.messages import join_group as join_group_m
 from moldau.common.protocol.messages import leave_group as leave_group_m
 from moldau.common.protocol.messages import list_config_resources as list_config_resources_m
@@ -63,13 +69,20 @@ from moldau.common.protocol.messages import offset_delete as offset_delete_m
 from moldau.common.protocol.messages import offset_fetch as offset_fetch_m
 from moldau.common.protocol.messages import offset_for_leader_epoch as offset_for_leader_epoch_m
 from moldau.common.protocol.messages import produce as produce_m
+from moldau.common.protocol.messages import read_share_group_state as read_share_group_state_m
+from moldau.common.protocol.messages import read_share_group_state_summary as read_share_group_state_summary_m
 from moldau.common.protocol.messages import renew_delegation_token as renew_delegation_token_m
 from moldau.common.protocol.messages import sasl_authenticate as sasl_authenticate_m
 from moldau.common.protocol.messages import sasl_handshake as sasl_handshake_m
+from moldau.common.protocol.messages import share_acknowledge as share_acknowledge_m
+from moldau.common.protocol.messages import share_fetch as share_fetch_m
+from moldau.common.protocol.messages import share_group_describe as share_group_describe_m
+from moldau.common.protocol.messages import share_group_heartbeat as share_group_heartbeat_m
 from moldau.common.protocol.messages import sync_group as sync_group_m
 from moldau.common.protocol.messages import txn_offset_commit as txn_offset_commit_m
 from moldau.common.protocol.messages import unregister_broker as unregister_broker_m
 from moldau.common.protocol.messages import update_features as update_features_m
+from moldau.common.protocol.messages import write_share_group_state as write_share_group_state_m
 from moldau.common.protocol.messages import write_txn_markers as write_txn_markers_m
 from moldau.common.protocol.messages.offset_fetch import OffsetFetchRequest
 from moldau.common.protocol.own import alter_mirrors as alter_mirrors_m
@@ -77,7 +90,7 @@ from moldau.common.protocol.own import describe_mirrors as describe_mirrors_m
 
 TOPIC, BROKER, LOGGER, METRICS, GROUP = 2, 4, 8, 16, 32  # resource types of settings
 ZERO = bytes(16)
-A, B, G, CG, T = "topic-a", "topic-b", "group-g", "group-cg", "transaction-t"
+A, B, G, CG, SG, T = "topic-a", "topic-b", "group-g", "group-cg", "group-sg", "transaction-t"
 Make = Callable[[Any, int], Any]
 REQUESTS: dict[str, Make] = {}
 
@@ -187,7 +200,7 @@ def sasl_authenticate(world: Any, version: int) -> Any:
 
 @makes
 def find_coordinator(world: Any, version: int, *, kind: int = 0) -> Any:
-    key = T if kind else G
+    key = (G, T, f"{SG}:{uuid_to_text(bytes(16))}:0")[kind]
     request = find_coordinator_m.FindCoordinatorRequest(key_type=kind)
     if version >= 4:
         request.coordinator_keys = [key]
@@ -613,3 +626,103 @@ def renew_delegation_token(world: Any, version: int) -> Any:
 @makes
 def expire_delegation_token(world: Any, version: int) -> Any:
     return expire_delegation_token_m.ExpireDelegationTokenRequest(hmac=b"none", expiry_time_period_ms=-1)
+
+
+# Share groups
+
+SHARE_MEMBER = "m" * 21 + "A"
+
+
+@makes
+def share_group_heartbeat(world: Any, version: int) -> Any:
+    m = share_group_heartbeat_m
+    return m.ShareGroupHeartbeatRequest(
+        group_id=SG, member_id=SHARE_MEMBER, member_epoch=0, subscribed_topic_names=[A]
+    )
+
+
+@makes
+def share_group_describe(world: Any, version: int) -> Any:
+    return share_group_describe_m.ShareGroupDescribeRequest(
+        group_ids=[SG], include_authorized_operations=True
+    )
+
+
+@makes
+def share_fetch(world: Any, version: int) -> Any:
+    m = share_fetch_m
+    topic = m.FetchTopic(topic_id=world.id_of(A), partitions=[m.FetchPartition(partition_index=0)])
+    return m.ShareFetchRequest(
+        group_id=SG, member_id=SHARE_MEMBER, max_records=1, batch_size=1, topics=[topic]
+    )
+
+
+@makes
+def share_acknowledge(world: Any, version: int) -> Any:
+    m = share_acknowledge_m
+    world.open_share_session()
+    row = m.AcknowledgePartition(
+        partition_index=0,
+        acknowledgement_batches=[
+            m.AcknowledgementBatch(first_offset=0, last_offset=0, acknowledge_types=[1])
+        ],
+    )
+    topic = m.AcknowledgeTopic(topic_id=world.id_of(A), partitions=[row])
+    return m.ShareAcknowledgeRequest(
+        group_id=SG, member_id=SHARE_MEMBER, share_session_epoch=1, topics=[topic]
+    )
+
+
+@makes
+def describe_share_group_offsets(world: Any, version: int) -> Any:
+    m = describe_share_group_offsets_m
+    topic = m.RequestTopic(topic_name=A, partitions=[0])
+    return m.DescribeShareGroupOffsetsRequest(groups=[m.RequestGroup(group_id=SG, topics=[topic])])
+
+
+@makes
+def alter_share_group_offsets(world: Any, version: int) -> Any:
+    m = alter_share_group_offsets_m
+    topic = m.RequestTopic(topic_name=A, partitions=[m.RequestPartition(partition_index=0)])
+    return m.AlterShareGroupOffsetsRequest(group_id=SG, topics=[topic])
+
+
+@makes
+def delete_share_group_offsets(world: Any, version: int) -> Any:
+    m = delete_share_group_offsets_m
+    return m.DeleteShareGroupOffsetsRequest(group_id=SG, topics=[m.RequestTopic(topic_name=A)])
+
+
+@makes
+def initialize_share_group_state(world: Any, version: int) -> Any:
+    m = initialize_share_group_state_m
+    topic = m.InitializeStateData(topic_id=world.id_of(B), partitions=[m.PartitionData()])
+    return m.InitializeShareGroupStateRequest(group_id=SG, topics=[topic])
+
+
+@makes
+def read_share_group_state(world: Any, version: int) -> Any:
+    m = read_share_group_state_m
+    topic = m.ReadStateData(topic_id=world.id_of(B), partitions=[m.PartitionData()])
+    return m.ReadShareGroupStateRequest(group_id=SG, topics=[topic])
+
+
+@makes
+def write_share_group_state(world: Any, version: int) -> Any:
+    m = write_share_group_state_m
+    topic = m.WriteStateData(topic_id=world.id_of(B), partitions=[m.PartitionData()])
+    return m.WriteShareGroupStateRequest(group_id=SG, topics=[topic])
+
+
+@makes
+def delete_share_group_state(world: Any, version: int) -> Any:
+    m = delete_share_group_state_m
+    topic = m.DeleteStateData(topic_id=world.id_of(B), partitions=[m.PartitionData()])
+    return m.DeleteShareGroupStateRequest(group_id=SG, topics=[topic])
+
+
+@makes
+def read_share_group_state_summary(world: Any, version: int) -> Any:
+    m = read_share_group_state_summary_m
+    topic = m.ReadStateSummaryData(topic_id=world.id_of(B), partitions=[m.PartitionData()])
+    return m.ReadShareGroupStateSummaryRequest(group_id=SG, topics=[topic])

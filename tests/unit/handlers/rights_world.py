@@ -11,10 +11,12 @@ from typing import Any, NamedTuple
 
 from data_plane_world import Client
 from jumping_time import until
-from rights_requests import CG, REQUESTS, A, B, G, T, find_coordinator
+from rights_requests import CG, REQUESTS, SG, SHARE_MEMBER, A, B, G, T, find_coordinator
 
 from moldau.broker.handlers.parts.registry import TABLE
+from moldau.broker.handlers.parts.session import Session
 from moldau.broker.node import Node
+from moldau.broker.share.sessions import MemberKey
 from moldau.common.protocol.declare import Struct
 from moldau.common.protocol.frames import frame_request
 from moldau.common.protocol.messages.api_versions import ApiVersionsRequest
@@ -136,10 +138,18 @@ class World:
         self.producer_id, self.producer_epoch = given.producer_id, given.producer_epoch
         await self._done(REQUESTS["AddPartitionsToTxn"](self, 3), 3)
         await self._done(REQUESTS["ConsumerGroupHeartbeat"](self, 1), 1)
+        share = await self._done(REQUESTS["ShareGroupHeartbeat"](self, 1), 1)
+        while not share.assignment.topic_partitions:
+            share = await self._done(REQUESTS["ShareGroupHeartbeat"](self, 1), 1)
         token = CreateDelegationTokenRequest(max_lifetime_ms=-1)
         made = await ask(self.node, token, None, "User:bob", "SASL_SSL")
         assert made is not None
         assert not made.errors
+
+    def open_share_session(self) -> None:
+        """A share session whose next epoch is 1."""
+        key = MemberKey(SG, SHARE_MEMBER)
+        self.node.broker.share.sessions.open(key, Session("PLAINTEXT"))
 
     async def _done(self, request: Any, version: int) -> Any:
         """Ask until it is done: a coordinator loads after its topic was made."""
@@ -153,7 +163,7 @@ class World:
 
     def secrets(self) -> dict[bytes, str]:
         """What a client without rights must not learn, unless it said it itself."""
-        names = {name.encode(): name for name in (A, B, G, CG, T, "bob", self.member_id)}
+        names = {name.encode(): name for name in (A, B, G, CG, SG, T, "bob", self.member_id)}
         return names | {self.id_of(A): "the id of A", self.id_of(B): "the id of B"}
 
     def fresh_group(self) -> str:

@@ -16,7 +16,7 @@ from moldau.broker.metadata.changes import (
     FeatureLevelChanged,
     TopicCreated,
 )
-from moldau.broker.metadata.features import ELIGIBLE, METADATA
+from moldau.broker.metadata.features import ELIGIBLE, METADATA, SHARE, serves_share_groups
 from moldau.broker.metadata.image import NO_LEADER, PartitionState, ResourceType
 from moldau.broker.metadata.levels import FEATURE, LEVEL_MAX
 from moldau.common.protocol.errors import ErrorCode
@@ -87,6 +87,7 @@ def test_features_are_shown_as_kafka_shows_them(tmp_path):
             METADATA: (7, 30),
             "group.version": (0, 1),
             "transaction.version": (0, 2),
+            SHARE: (0, 1),
             ELIGIBLE: (0, 1),
             "share.version": (0, 1),
             FEATURE: (1, LEVEL_MAX),
@@ -95,6 +96,7 @@ def test_features_are_shown_as_kafka_shows_them(tmp_path):
             METADATA: 30,
             "group.version": 1,
             "transaction.version": 2,
+            SHARE: 1,
             ELIGIBLE: 1,
             "share.version": 1,
             FEATURE: LEVEL_MAX,
@@ -166,6 +168,18 @@ def test_eligible_replicas_are_switched_off_and_on(tmp_path):
         assert (await update(broker, UPGRADE, **{ELIGIBLE: 1}))[0] is ErrorCode.NONE
         assert (await shown(broker))[1][ELIGIBLE] == 1
         assert broker.controller.rules("a").min_isr == 1
+
+    scenario(tmp_path, body)
+
+
+def test_share_groups_are_switched_off_and_on(tmp_path):
+    async def body(broker):
+        assert serves_share_groups(broker.metadata.image)
+        assert (await update(broker, SAFE, **{SHARE: 0}))[0] is ErrorCode.NONE
+        assert not serves_share_groups(broker.metadata.image)
+        assert SHARE not in (await shown(broker))[1]
+        assert (await update(broker, UPGRADE, **{SHARE: 1}))[0] is ErrorCode.NONE
+        assert serves_share_groups(broker.metadata.image)
 
     scenario(tmp_path, body)
 

@@ -48,14 +48,15 @@ VARIANTS = {
     "FindCoordinator": [
         Variant(find_coordinator, {ResourceType.GROUP}),
         Variant(partial(find_coordinator, kind=1), {ResourceType.TRANSACTIONAL_ID}),
+        Variant(partial(find_coordinator, kind=2), {ResourceType.CLUSTER}),
     ],
     "InitProducerId": [
         Variant(init_producer_id, {ResourceType.TRANSACTIONAL_ID}),
         Variant(partial(init_producer_id, name=None), {ResourceType.CLUSTER}),
     ],
 }
-FIRST = {"FindCoordinator": 1}
-"""The first version of a variant that is not the first of its API."""
+FIRST = {("FindCoordinator", 1): 1, ("FindCoordinator", 2): 6}
+"""The first version of a variant, by its API and number, where it is not the first of the API."""
 
 
 class Matrix:
@@ -152,6 +153,7 @@ def in_a_world(scene: Callable[[World], Awaitable[None]], folder: Path) -> None:
         group_initial_rebalance_delay_ms="0",
         delegation_token_secret_key="secret",
         offsets_topic_num_partitions="1",
+        share_coordinator_state_topic_num_partitions="1",
         transaction_state_log_num_partitions="1",
     )
 
@@ -162,7 +164,7 @@ def test_every_version_asks_for_the_rights_of_its_row(tmp_path: Path, name: str)
         (entry,) = [each for each in TABLE.values() if each.name == name]
         variants = VARIANTS.get(name) or [Variant(REQUESTS[name])]
         for number, variant in enumerate(variants):
-            first = FIRST.get(name, entry.min_version) if number else entry.min_version
+            first = FIRST.get((name, number), entry.min_version)
             for version in range(first, entry.max_version + 1):
                 await Matrix(world, name).run(variant, version)
 

@@ -39,7 +39,9 @@ async def alter_share_group_offsets(
         for topic in request.topics
     ]
     request.topics = [topic for topic, granted in asked if granted]
-    response = await administration.alter_offsets(request)
+    response = AlterShareGroupOffsetsResponse()
+    if request.topics or not asked:
+        response = await administration.alter_offsets(request)
     if not response.error_code:
         response.responses += [_hidden(topic) for topic, granted in asked if not granted]
     return response

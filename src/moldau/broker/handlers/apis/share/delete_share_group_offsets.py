@@ -37,7 +37,9 @@ async def delete_share_group_offsets(
         for topic in request.topics
     ]
     request.topics = [topic for topic, granted in asked if granted]
-    response = await administration.delete_offsets(request)
+    response = DeleteShareGroupOffsetsResponse()
+    if request.topics or not asked:
+        response = await administration.delete_offsets(request)
     if not response.error_code:
         code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
         response.responses += [
