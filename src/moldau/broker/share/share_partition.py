@@ -7,9 +7,9 @@ what.
 
 A pure state machine: calls and times in, `Acquired` and errors out, and what has to be written. Nothing is
 told to a member before it is written: `acknowledge` returns a version, and the caller waits until `written`
-reaches it. What is not written yet is given to nobody, so that a leader that comes after never counts a
-delivery less than a member has seen. Acquisitions are not written: after a change of leader such records are
-available, with their count as it was last written.
+reaches it. What is not written yet is given to nobody, so that a release that is lost was not delivered again
+either. Acquisitions are not written: after a change of leader such records are available, with their count as
+it was last written.
 
     changes ──> take_write() ──> WriteShareGroupState ──> written(version) ──> answers, records available
         └─ later ones wait for the next write
