@@ -166,7 +166,7 @@ class Node:
         for warning in self.static.warnings:
             log.warning("%s", warning)
         self._port = MonitoringPort(
-            self.static, ground.host.network, ground.host.timers, self._make_monitoring, self._show_parts
+            self.static, ground.host.network, ground.late_start, self._make_monitoring, self._show_parts
         )
         addresses = self._keep(await bind_addresses(ground, self._port))
         self._port.begin_soon()

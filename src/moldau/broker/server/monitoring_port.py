@@ -9,12 +9,12 @@ Not here: what is monitored and shown (monitoring.py).
 import asyncio
 import errno
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from moldau.broker.server.addresses import AddressError, shown
+from moldau.common.core.late_start import LateStart
 from moldau.common.core.network import Address, Network
-from moldau.common.core.timers import TimerHandle, Timers
 from moldau.common.settings.checks import OFF
 from moldau.common.settings.sources import StaticSettings
 
@@ -25,6 +25,7 @@ log = logging.getLogger("moldau.node")
 
 _BEGIN_DELAY_MS = 300
 _BACKLOG = 64
+_MODULES = ("moldau.broker.server.monitoring",)
 
 
 class MonitoringPort:
@@ -34,21 +35,23 @@ class MonitoringPort:
         self,
         static: StaticSettings,
         network: Network,
-        timers: Timers,
+        late_start: Callable[[float, Callable[[], None], Sequence[str]], LateStart],
         make: "Callable[[], Monitoring]",
         on_begun: Callable[[], None],
     ) -> None:
-        """`make` builds monitoring; `on_begun` is called when it is there."""
+        """`late_start`: calls later, once modules are imported. `make` builds monitoring; `on_begun` is
+        called when it is there.
+        """
         self._told = static.broker.moldau_http_listener
         if self._told == OFF:
             self._told = ""
         self._asked_for = "moldau.http.listener" in static.texts
         self._network = network
-        self._timers = timers
+        self._late_start = late_start
         self._make = make
         self._on_begun = on_begun
         self._port: Address | None = None
-        self._timer: TimerHandle | None = None
+        self._timer: LateStart | None = None
         self._serving: asyncio.Task[None] | None = None
         self._stopped = False
         self.address: str | None = None
@@ -79,7 +82,7 @@ class MonitoringPort:
     def begin_soon(self) -> None:
         """Schedule `begin`: the addresses are bound, and what secures the port is known."""
         if self._port is not None:
-            self._timer = self._timers.call_later(_BEGIN_DELAY_MS, self.begin)
+            self._timer = self._late_start(_BEGIN_DELAY_MS, self.begin, _MODULES)
 
     def begin(self) -> None:
         """Start monitoring and serve; nothing if that has begun, or there is no port."""

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 # Late enough not to hold up the first clients with imports.
 _COORDINATORS_DELAY_MS = 500
+_MODULES = ("moldau.broker.coordinator.group.service", "moldau.broker.coordinator.transaction.service")
 
 
 class Coordination(NamedTuple):
@@ -117,7 +118,7 @@ def build_coordination(
         markers, verifier = _reach_other_brokers(ground, cluster, local, verifier)
     replicas.on_internal_topic = coordinators.follow_topic
     ground.stops.add("coordinators", coordinators.stop)
-    ground.begin_later("coordinators", _COORDINATORS_DELAY_MS, coordinators.make_all)
+    ground.begin_later("coordinators", _COORDINATORS_DELAY_MS, coordinators.make_all, _MODULES)
     return Coordination(
         coordinators,
         groups,

@@ -1,6 +1,6 @@
 """What exists before an address is bound or a file is opened."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
 from moldau.broker.handlers.parts.broker import ResponseRoom
@@ -11,6 +11,7 @@ from moldau.broker.log.upkeep.background import LoopBackground
 from moldau.broker.metadata.image import Image
 from moldau.broker.metadata.view import MetadataView
 from moldau.broker.stages.stops import Stops
+from moldau.common.core.late_start import LateStart
 from moldau.common.core.slow_lane import SlowLane
 from moldau.common.settings.broker import BrokerSettings
 from moldau.common.settings.sources import StaticSettings
@@ -64,10 +65,18 @@ class Ground(NamedTuple):
         """The metadata now."""
         return self.metadata.image
 
-    def begin_later(self, name: str, delay_ms: int, begin: Callable[[], None]) -> None:
-        """Start a part after a delay: its imports must not delay the first clients."""
-        timer = self.host.timers.call_later(delay_ms, begin)
-        self.stops.add(f"timer of {name}", timer.cancel)
+    def begin_later(
+        self, name: str, delay_ms: int, begin: Callable[[], None], modules: Sequence[str]
+    ) -> None:
+        """Start a part after a delay: its imports, `modules` and what they need, must not delay the first
+        clients.
+        """
+        self.stops.add(f"timer of {name}", self.late_start(delay_ms, begin, modules).cancel)
+
+    def late_start(self, delay_ms: float, begin: Callable[[], None], modules: Sequence[str]) -> LateStart:
+        """As `begin_later`, for a part that ends itself."""
+        host = self.host
+        return LateStart(host.loop, host.workers, host.timers, delay_ms, begin, modules)
 
 
 def make_logs(static: StaticSettings, host: Host) -> LogManager:

@@ -89,7 +89,9 @@ def _begin_upkeep(ground: Ground, replicas: ReplicaManager) -> None:
         ground.stops.add("compaction", cleaner.stop)
 
     if settings.log_cleaner_enable:
-        ground.begin_later("compaction", _CLEANER_DELAY_MS, begin_compaction)
+        ground.begin_later(
+            "compaction", _CLEANER_DELAY_MS, begin_compaction, ["moldau.broker.log.compaction.cleaner"]
+        )
     checkpoint = HighWatermarkCheckpoint(
         replicas,
         ground.logs,
