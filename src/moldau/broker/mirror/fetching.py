@@ -65,7 +65,10 @@ class SourceFetch:
             if not due:
                 await self._news.wait()
                 continue
-            await self._fetch(due)
+            try:
+                await self._fetch(due)
+            except Exception:
+                self._puller.failed_by_bug(due)
 
     async def _fetch(self, due: list[Pulled]) -> None:
         parts, now_ms = self._parts, self._puller.now_ms()

@@ -13,8 +13,9 @@ where its records of the last mirrored epoch end. What lies behind that is not t
 lost there in an unclean election, and is cut off here, and counted. Where the source's log begins behind our
 end, we begin there, and count what was missed.
 
-*Whose history is it?* If the source's log ends below where ours begins, it is no history of ours at all. That
-is a fault, and nothing is cut.
+*Whose history is it?* If the source's log ends below where ours begins, it is no history of ours at all. Nor
+is it if the source has another batch where our last one is, which is looked at before the first fetch. Both
+are faults, and nothing is cut.
 
 Invariants: a fetch asks for the log's end, and its answer counts only while that is the end; at most one
 Append, Truncate, BeginAt or RaiseEpoch is under way; after FAULTED nothing comes out.
@@ -26,6 +27,7 @@ from typing import NamedTuple
 from moldau.broker.mirror.outputs import (
     Append,
     AskEpochEnd,
+    AskLast,
     AskOffsets,
     BeginAt,
     Fault,
@@ -116,6 +118,7 @@ class Machine:
         self._failures = 0
         self._wanted_epoch = -1
         self._told_start = False
+        self._compared = False  # the log's last batch, with the source's
 
     # The leader at the source
 
@@ -145,6 +148,7 @@ class Machine:
         self._latest = latest
         if ends.is_empty:
             if earliest <= ends.end_offset <= latest:
+                self._compared = True
                 return self._go_on()
             return self._begin_at(earliest)
         if latest < ends.start_offset:
@@ -206,7 +210,23 @@ class Machine:
         self.state = State.CUTTING
         return [BeginAt(offset)]
 
+    def last_is(self, same: bool | None, offset: int) -> Outputs:
+        """Whether the source's batch at this offset is this log's last one; None: that cannot be told, since
+        it was compacted or deleted.
+        """
+        if self.state is not State.COMPARING:
+            return []
+        if same is False:
+            return self.fault(
+                f"the source holds another batch at offset {offset} than the copy: it is no copy of that "
+                "topic; delete the mirror and make it anew, or fail it over"
+            )
+        self._compared = True
+        return self._go_on()
+
     def _go_on(self) -> Outputs:
+        if not self._compared:
+            return [AskLast()]
         self.state, self.problem, self._failures = State.FETCHING, "", 0
         if self._told_start:
             return []

@@ -13,6 +13,10 @@ class AskEpochEnd(NamedTuple):
     leader_epoch: int
 
 
+class AskLast(NamedTuple):
+    """Whether the source's batch at the place of this log's last one is the same."""
+
+
 class Append(NamedTuple):
     """Append what was fetched, and follow the source's log start offset."""
 
@@ -53,6 +57,15 @@ class FindLeader(NamedTuple):
 
 
 Output: TypeAlias = (
-    AskOffsets | AskEpochEnd | Append | Truncate | BeginAt | RaiseEpoch | Started | Fault | FindLeader
+    AskOffsets
+    | AskEpochEnd
+    | AskLast
+    | Append
+    | Truncate
+    | BeginAt
+    | RaiseEpoch
+    | Started
+    | Fault
+    | FindLeader
 )
 Outputs: TypeAlias = "list[Output]"

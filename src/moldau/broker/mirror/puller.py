@@ -9,7 +9,7 @@ is carried out in `carry_out`: questions to the source are tasks of their own, o
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
@@ -17,12 +17,12 @@ from moldau.broker.controller.mirrors import fault, know_source, partitions_done
 from moldau.broker.log.appending.append_result import Refused
 from moldau.broker.metadata.mirrors import MirrorLink, MirrorState, MirrorTopic
 from moldau.broker.mirror import outputs as out
-from moldau.broker.mirror.asking import ask_epoch_end, ask_offsets
+from moldau.broker.mirror.asking import ask_batch, ask_epoch_end, ask_offsets
 from moldau.broker.mirror.fetching import SourceFetch
 from moldau.broker.mirror.machine import EpochEnd, State
 from moldau.broker.mirror.parts import MirrorParts
-from moldau.broker.mirror.pulled import Pulled, first_epoch
-from moldau.broker.mirror.source import SourceCluster, SourceTopic
+from moldau.broker.mirror.pulled import Pulled, first_epoch, same_batch
+from moldau.broker.mirror.source import SourceCluster, SourcePartition, SourceTopic
 from moldau.broker.peers.peers import PeerError, Unsupported
 from moldau.broker.replication.mirrored import append_mirrored, cut_mirror
 from moldau.broker.replication.partition import Partition
@@ -105,6 +105,24 @@ class LinkPuller:
         task = self._parts.host.loop.create_task(work)
         self._tasks[task] = None
         task.add_done_callback(lambda done: self._tasks.pop(done, None))
+
+    def _do(self, pulled: Pulled, work: Coroutine[Any, Any, None]) -> None:
+        """Run this for a partition as a task; whatever happens there, the partition goes on later."""
+
+        async def guarded() -> None:
+            try:
+                await work
+            except Exception:
+                self.failed_by_bug([pulled])
+
+        self.start(guarded())
+
+    def failed_by_bug(self, pulled: Iterable[Pulled]) -> None:
+        """The exception that is being handled is a bug: these partitions pause."""
+        log.exception("mirroring over the link %s failed: this is a bug", self.link.name)
+        for each in pulled:
+            problem = "a bug of this broker: see its log"
+            self.carry_out(each, each.machine.leader_lost(problem, self.now_ms()))
 
     def _tell(self) -> None:
         if self._news is not None:
@@ -219,15 +237,17 @@ class LinkPuller:
             if isinstance(output, out.Append):
                 raise AssertionError("fetching.py appends")
             if isinstance(output, out.AskOffsets):
-                self.start(self._ask_offsets(pulled))
+                self._do(pulled, self._ask_offsets(pulled))
             elif isinstance(output, out.AskEpochEnd):
-                self.start(self._ask_epoch_end(pulled, output.leader_epoch))
+                self._do(pulled, self._ask_epoch_end(pulled, output.leader_epoch))
+            elif isinstance(output, out.AskLast):
+                self._do(pulled, self._compare_last(pulled))
             elif isinstance(output, out.Truncate):
                 self._cut(pulled, output.offset, anew=False)
             elif isinstance(output, out.BeginAt):
                 self._cut(pulled, output.offset, anew=True)
             elif isinstance(output, out.RaiseEpoch):
-                self.start(self._raise(pulled, output.leader_epoch))
+                self._do(pulled, self._raise(pulled, output.leader_epoch))
             elif isinstance(output, out.Started):
                 topic, index = pulled.partition.topic, pulled.partition.index
                 self._started.setdefault(topic, set()).add(index)
@@ -235,15 +255,17 @@ class LinkPuller:
             elif isinstance(output, out.FindLeader):
                 self._find_leaders = True
             else:
-                self.start(self._fault(pulled, output.reason))
+                self._do(pulled, self._fault(pulled, output.reason))
 
     async def _ask_offsets(self, pulled: Pulled) -> None:
-        machine, leader = pulled.machine, pulled.machine.leader
+        machine, leader = pulled.machine, pulled.leader
         try:
             told = await ask_offsets(self._source, leader, pulled.source, pulled.partition.index)
         except PeerError as error:
-            self.carry_out(pulled, machine.leader_lost(str(error), self.now_ms()))
+            self._leader_lost(pulled, leader, str(error))
             return
+        if pulled.leader != leader:
+            return  # another leads since, and is asked
         if isinstance(told, int):
             text = f"the source answered {error_name(told)} when asked for its log's ends"
             self.carry_out(pulled, machine.leader_lost(text, self.now_ms()))
@@ -252,7 +274,7 @@ class LinkPuller:
         self._tell()
 
     async def _ask_epoch_end(self, pulled: Pulled, epoch: int) -> None:
-        machine, leader = pulled.machine, pulled.machine.leader
+        machine, leader = pulled.machine, pulled.leader
         try:
             told = await ask_epoch_end(self._source, leader, pulled.source, pulled.partition.index, epoch)
         except Unsupported:
@@ -260,7 +282,9 @@ class LinkPuller:
             self._tell()
             return
         except PeerError as error:
-            self.carry_out(pulled, machine.leader_lost(str(error), self.now_ms()))
+            self._leader_lost(pulled, leader, str(error))
+            return
+        if pulled.leader != leader:
             return
         if isinstance(told, int):
             text = f"the source answered {error_name(told)} when asked for a leader epoch's end"
@@ -270,6 +294,32 @@ class LinkPuller:
         earlier = pulled.earlier_epoch(epoch)
         self.carry_out(pulled, machine.epoch_end(epoch, EpochEnd(*told), own, earlier, pulled.ends()))
         self._tell()
+
+    async def _compare_last(self, pulled: Pulled) -> None:
+        machine, leader = pulled.machine, pulled.leader
+        own = pulled.last_batch()
+        offset = int.from_bytes(own[:8], "big") if own is not None else -1
+        same: bool | None = None
+        if own is not None:
+            try:
+                told = await ask_batch(self._source, leader, pulled.source, pulled.partition.index, offset)
+            except PeerError as error:
+                self._leader_lost(pulled, leader, str(error))
+                return
+            if isinstance(told, int):
+                if told != ErrorCode.OFFSET_OUT_OF_RANGE:
+                    text = f"the source answered {error_name(told)} when asked for the batch at {offset}"
+                    self._leader_lost(pulled, leader, text)
+                    return
+            elif len(told):
+                same = same_batch(own, told)
+        if pulled.leader == leader:
+            self.carry_out(pulled, machine.last_is(same, offset))
+            self._tell()
+
+    def _leader_lost(self, pulled: Pulled, leader: SourcePartition, problem: str) -> None:
+        if pulled.leader == leader:
+            self.carry_out(pulled, pulled.machine.leader_lost(problem, self.now_ms()))
 
     def _cut(self, pulled: Pulled, offset: int, *, anew: bool) -> None:
         ends = pulled.ends()
