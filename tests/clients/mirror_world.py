@@ -56,6 +56,7 @@ def read(
             "group.id": "mirror-reader",
             "enable.auto.commit": False,
             "enable.partition.eof": True,
+            "isolation.level": "read_uncommitted",
             **settings,
         }
     )
