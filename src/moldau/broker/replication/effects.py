@@ -10,7 +10,7 @@
 Until the last step of a cut is on the disk nothing is appended: a crash could undo it. A job that fails for
 want of a descriptor is tried again; a disk that fails takes the partition offline.
 
-Hot: `carry_out` runs for the write of every turn. Budget with the partition: bench/hot_path.py. Not here:
+Hot: `carry_out` runs for the write of every turn; budget with the partition (bench/hot_path.py). Not here:
 what is cut (log/upkeep/truncation.py), and where two logs agree (role.py).
 """
 

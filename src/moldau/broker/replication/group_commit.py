@@ -6,6 +6,8 @@ and responses leave. A failed write is rolled back, and its requests get KAFKA_S
 
 With durability `group`, an fsync on a worker thread follows; partitions written while one fsync runs share
 the next. The event loop never waits for an fsync.
+
+Hot: `add` and `flush` run in every turn with appends; budget with the partition (bench/hot_path.py).
 """
 
 import asyncio

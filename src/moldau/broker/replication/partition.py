@@ -10,7 +10,8 @@ in role.py and carried out in effects.py, truncations too.
 Attributes that hot code reads (`high_watermark`, `leader_epoch`, `leads`) are copies of the role's.
 
 Hot: `append`, `wait_for` and `after_write` run for every Produce request, `read` for every Fetch. Budget with
-the connection: bench/hot_path.py. Not here: the log (log/), one write for a whole turn (group_commit.py).
+the connection: 7 and 27 reference loops (bench/hot_path.py). Not here: the log (log/), one write for a whole
+turn (group_commit.py).
 """
 
 import logging

@@ -42,7 +42,8 @@ Invariants: the high watermark never falls, unless an unclean election makes a f
 acks=all is settled with 0 only at or below it; each append is settled once; nothing is settled after
 `closed`.
 
-Hot: `appended` and `written` run for every Produce.
+Hot: `appended` and `written` run for every Produce; budget with the partition (bench/hot_path.py, and with
+followers bench/replication_path.py).
 """
 
 from collections.abc import Callable, Iterator

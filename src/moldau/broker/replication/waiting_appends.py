@@ -7,8 +7,8 @@ There is no timer per append. `expire` is called periodically while anything wai
 the first call that sees the append; most appends are taken before that. Invariant: an append is taken once,
 by the first of `reached`, `lost`, `expire` and `clear`.
 
-Hot: `add` (which role.py does by `append` where it can) and `reached` run for every Produce request. Not
-here: which offset is reached when (role.py).
+Hot: `add` (which role.py does by `append` where it can) and `reached` run for every Produce request; budget
+with the partition (bench/hot_path.py). Not here: which offset is reached when (role.py).
 """
 
 from collections import deque

@@ -15,6 +15,9 @@ followers, beyond its share (commit_backlog.py).
 
 Invariant: slots leave the queue from the left, and only once filled, so responses cannot overtake one
 another. Not here: what a frame means (dispatch.py), who the client is (parts/session.py).
+
+Hot: `buffer_updated`, `_consume` and `slot_filled`. Budget, with all that a request passes but the socket: 7
+reference loops for Produce, 27 for a Fetch of one record (bench/hot_path.py).
 """
 
 import asyncio

@@ -25,7 +25,8 @@ Errors: an unknown API or version, or a body that does not parse, ends the conne
 (but ApiVersions is answered in version 0, as KIP-511 wants it); a bug in the broker is logged with its
 traceback and answered with UNKNOWN_SERVER_ERROR.
 
-Hot: `request` and `_frame`. Not here: cutting bytes into frames, the order of answers (connection.py).
+Hot: `request` and `_frame`; budget with the connection (bench/hot_path.py). Not here: cutting bytes into
+frames, the order of answers (connection.py).
 """
 
 import asyncio

@@ -9,8 +9,7 @@ The length counts what follows it; the crc (crc32c) covers everything from the a
 fields lie before what the crc covers, so a broker places a batch into its log by overwriting 16 bytes and
 leaving the rest as it came.
 
-HOT: `HEADER` and `POSITION` are used directly by log/, which must judge and place a batch within 2
-microseconds.
+HOT: `HEADER` and `POSITION` are used directly by log/, within the append's budget (bench/hot_path.py).
 
 Not here: single records (record.py), compression (compression.py), building batches (builder.py), control
 records (control.py). The formats before magic 2 are refused, as in Kafka 4.

@@ -9,9 +9,8 @@ ends one (KIP-98, KIP-890):
     begin_verification ── the coordinator is asked ── append_verified ── append ... append ── append_marker
                                                       opens             goes on (hot path)    ends
 
-HOT: `append`. Budget: 2 microseconds for the append of a 168-byte batch with one record beside the crc, 3
-with an idempotent producer; 15 nanoseconds per record; a small compressed batch 5 microseconds beside its
-decompression. A batch that passes the condition in `append` is staged
+HOT: `append`. Budget, with the write at the end of the turn: 2.6 reference loops for a batch with one record
+(bench/hot_path.py). A batch that passes the condition in `append` is staged
 there, with the writer's fields, instead of by `Writer.stage`; any other goes to `_append_carefully`, which
 handles all cases and refusals.
 

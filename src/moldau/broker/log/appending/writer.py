@@ -12,7 +12,7 @@ is the last segment, and the only one that changes; `marks` alone say when it is
 compares usual batches with them). Who may change what: leader_append.py stages a usual batch by itself,
 follower_append.py notes batches that it writes; the log calls `restart` when it has cut the end.
 
-HOT: `flush_staged` and `write`. Budget: 1 microsecond beside the system call.
+HOT: `flush_staged` and `write`; budget with leader_append.py (bench/hot_path.py).
 
 Not here: which batches are good (leader_append.py, follower_append.py), what is forced to disk (flushing.py).
 """

@@ -7,9 +7,10 @@
 
 `size_bytes` is what has been written and may be read; staged batches are not counted.
 
-HOT: `read` and `descriptor`. Measured: a positioned read costs 0.08 CPU seconds a gigabyte in pieces of 1 MiB
-and 0.8 microseconds for 168 bytes. Slices of a mapped file would save 0.07 of that, but a disk error or a
-truncation under a mapped file kills the process with SIGBUS, so segments are not mapped.
+HOT: `read` and `descriptor`; budget with the reader (bench/hot_path.py). Measured: a positioned read costs
+0.08 CPU seconds a gigabyte in pieces of 1 MiB and 0.8 microseconds for 168 bytes. Slices of a mapped file
+would save 0.07 of that, but a disk error or a truncation under a mapped file kills the process with SIGBUS,
+so segments are not mapped.
 
 Not here: rolling, staging and rollback (appending/writer.py), what an unclean stop has left
 (recovery/recovery.py).

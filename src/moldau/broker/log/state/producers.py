@@ -15,9 +15,9 @@ begins one; only a batch that carries a current guard may begin one (verificatio
 transactions of version 2 (KIP-890) the marker carries the producer's next epoch, so that what arrives late in
 the old one is refused, and the next batch begins at sequence 0.
 
-HOT: leader_append.py reads the tuple's fields by position for the one usual case, the next number of a known
-producer; `judge` is the same decision with all its cases. Not here: the snapshot files (snapshots.py), what
-open transactions mean to readers (open_transactions.py).
+HOT, with the append's budget (bench/hot_path.py): leader_append.py reads the tuple's fields by position for
+the one usual case, the next number of a known producer; `judge` is the same decision with all its cases. Not
+here: the snapshot files (snapshots.py), what open transactions mean to readers (open_transactions.py).
 """
 
 from collections.abc import Sequence

@@ -18,8 +18,9 @@ or a session does; a follower must have ClusterAction.
 
 A follower's request (replica id of 0 or more) reads up to the log end, and its fetch offsets advance the
 leader's view of it; its checks and diverging epochs are in replication/partition.py. A consumer may read from
-an in-sync follower (v11 on). Not here: collecting and waiting (one_fetch.py), which follower a consumer is
-sent to (read_replica.py), and whom a refused row names as leader (current_leader.py).
+an in-sync follower (v11 on). Hot; budget in one_fetch.py (bench/hot_path.py). Not here: collecting and
+waiting (one_fetch.py), which follower a consumer is sent to (read_replica.py), and whom a refused row names
+as leader (current_leader.py).
 """
 
 from collections.abc import Awaitable

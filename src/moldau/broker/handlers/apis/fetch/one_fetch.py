@@ -7,9 +7,9 @@ Rows are read as the request's client may read them now: it must have Read on th
 ClusterAction, also when a parked request goes on. Within a session an answer leaves out what the client
 knows, and partitions that gave records go to the end of the order.
 
-Hot: `collect`, `frame` and `choose` run for every Fetch; bench/hot_path.py counts their instructions. Not
-here: which partitions those are (fetch.py), very many of them (fetch_many.py), what a partition gives
-(replication/partition.py).
+Hot: `collect`, `frame` and `choose` run for every Fetch. Budget, all but the socket: 27 reference loops for
+one record, 70 for a parked fetch that is woken by one (bench/hot_path.py). Not here: which partitions those
+are (fetch.py), very many of them (fetch_many.py), what a partition gives (replication/partition.py).
 """
 
 from collections.abc import Iterable

@@ -8,7 +8,8 @@ or writes before this function returns. The answer waits for the turn's one writ
 for its fsync. With acks=0 there is no answer; an error then ends the connection, because nothing else could
 tell the client.
 
-Hot for requests to several partitions; a producer's repeated ones take the shortcut (produce_repeat.py).
+Hot for requests to several partitions; a producer's repeated ones take the shortcut (produce_repeat.py). Of
+its budget bench/hot_path.py checks the codec's part (hot_produce.py).
 Not here: what becomes of a row (produce_request.py); a request that takes longer than a slice of the loop's
 time (produce_later.py) or has hundreds of rows (produce_many.py); a batch that opens a transaction in its
 partition (produce_transactional.py).
