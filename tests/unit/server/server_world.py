@@ -7,7 +7,8 @@ import struct
 from moldau.broker.handlers.parts.broker import ResponseRoom
 from moldau.broker.handlers.parts.exchange import Slot
 from moldau.broker.server.commit_backlog import CommitBacklog
-from moldau.broker.server.connection import Connection, Parts, PeerError
+from moldau.broker.server.connection import Connection
+from moldau.broker.server.interfaces import Parts, PeerError
 from moldau.broker.server.login_counts import LoginCounts
 from moldau.broker.server.request_memory import RequestMemory
 from moldau.broker.server.response_memory import ResponseMemory

@@ -9,7 +9,8 @@ import uvloop
 from server_world import Script
 
 from moldau.broker.handlers.parts.broker import ResponseRoom
-from moldau.broker.server.connection import Connection, Dispatcher, Parts
+from moldau.broker.server.connection import Connection, Dispatcher
+from moldau.broker.server.interfaces import Parts
 from moldau.broker.server.listener import Listener
 from moldau.broker.server.listeners import Listeners
 from moldau.common.core.client_state import ClientState

@@ -26,7 +26,7 @@ import socket
 import struct
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, TypeAlias, cast
 
 from moldau.broker.handlers.parts.exchange import AnswerFrame, Shortcut, Slot
 from moldau.broker.handlers.parts.session import Session
@@ -47,19 +47,15 @@ from moldau.broker.server.holds import (
     UNCOUNTED,
     UNREAD,
 )
+from moldau.broker.server.interfaces import REPEATED, FrameDispatcher, Keeper, Parts, PeerError
 from moldau.broker.server.request_memory import SMALL_BYTES
 from moldau.broker.server.turns import TURN_SECONDS
 from moldau.common.core.timers import TimerHandle
 
 if TYPE_CHECKING:
-    from moldau.broker.server.listener import Listener
     from moldau.broker.server.login_frames import LoginFrames
 
 log = logging.getLogger("moldau.server")
-
-Parts = AnswerFrame
-REPEATED: Parts = []
-"""Stands for: the connection's shortcut has taken the frame."""
 
 _FRAME_SIZE = struct.Struct(">i").unpack_from
 _UNCHANGED = ALL ^ (RESPONSES | FOLLOWERS)  # what a filled slot does not end
@@ -68,34 +64,6 @@ _PARKED_MAX = (
     256  # answers of one connection that wait for this turn's write, before its next frames wait too
 )
 _PARKED_AGAIN_MAX = _PARKED_MAX // 2  # then the next frames go on, a good many at a time
-
-
-class Dispatcher(Protocol):
-    """Handles frames."""
-
-    def request(self, connection: "Connection", view: memoryview, position: int, end: int) -> Parts | None:
-        """Handle the frame whose size field stands at `position` in the view, which is valid only during the
-        call. None: nothing to send now; `REPEATED`: nor did it take long enough to look at the clock.
-        PeerError: end the connection.
-        """
-
-    def other_protocol(self, connection: "Connection", first_bytes: bytes) -> None:
-        """The bytes are not a Kafka frame: log that, and tell the client if its protocol allows."""
-
-    @property
-    def takes_empty_frames(self) -> bool:
-        """Whether a frame of no bytes is one."""
-
-    def connected(self, connection: "Connection") -> "Dispatcher":
-        """What handles the frames of a new connection: this, or its login first."""
-
-
-class PeerError(Exception):
-    """The client broke the protocol; it is disconnected, which is logged once for each kind of error."""
-
-    def __init__(self, kind: str, sentence: str) -> None:
-        super().__init__(sentence)
-        self.kind = kind
 
 
 class _ParkedAnswer(Slot):
@@ -134,7 +102,7 @@ class Connection(asyncio.BufferedProtocol):
         "waiting_bytes",
     )
 
-    def __init__(self, listener: "Listener", dispatcher: Dispatcher) -> None:
+    def __init__(self, listener: "Keeper[Connection]", dispatcher: "FrameDispatcher[Connection]") -> None:
         self.listener = listener
         self.dispatcher = dispatcher
         self.frame_bytes_max = listener.frame_bytes_max
@@ -584,3 +552,7 @@ class Connection(asyncio.BufferedProtocol):
         self.held |= CLOSED
         if self.transport is not None:
             self.transport.abort()
+
+
+Dispatcher: TypeAlias = FrameDispatcher[Connection]
+"""Handles the frames of connections."""

@@ -46,7 +46,8 @@ from moldau.broker.handlers.parts.exchange import EndConnection, Slot, kept
 from moldau.broker.handlers.parts.registry import TABLE, Entry, FrameHandler, Handler
 from moldau.broker.handlers.parts.rights import may_on_cluster
 from moldau.broker.handlers.parts.session import Session
-from moldau.broker.server.connection import REPEATED, Connection, Dispatcher, Parts, PeerError
+from moldau.broker.server.connection import Connection, Dispatcher
+from moldau.broker.server.interfaces import REPEATED, Parts, PeerError
 from moldau.common.core.measured import measured
 from moldau.common.core.slow_lane import NotWanted, Slices
 from moldau.common.protocol.declare import Message, is_long

@@ -31,7 +31,8 @@ from moldau.broker.security.login.exchange import (
     LoginError,
     Reply,
 )
-from moldau.broker.server.connection import Connection, Dispatcher, Parts, PeerError
+from moldau.broker.server.connection import Connection, Dispatcher
+from moldau.broker.server.interfaces import Parts, PeerError
 from moldau.common.core.waiting import is_later
 from moldau.common.protocol.errors import ErrorCode
 from moldau.common.protocol.frames import RequestHeader, frame_response, has_tagged_response_header
