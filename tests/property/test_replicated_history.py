@@ -31,7 +31,7 @@ from moldau.broker.controller.shutdown import hand_over
 from moldau.broker.metadata.changes import TopicCreated, replay
 from moldau.broker.metadata.image import EMPTY_IMAGE, Image, PartitionState
 from moldau.broker.metadata.store import Registration
-from moldau.broker.replication.reading import epoch_end
+from moldau.broker.replication.divergence import epoch_end
 from moldau.broker.replication.role import Role
 from moldau.broker.replication.role_outputs import AskInSync, Outputs, Settle, TruncateTo
 from moldau.common.protocol.errors import ErrorCode
@@ -292,7 +292,7 @@ class World:
             or leader.leader_epoch != role.leader_epoch
         ):
             return
-        if leader.refusal_of_follower(broker.node_id, broker.broker_epoch, role.leader_epoch):
+        if leader.followers.refusal(broker.node_id, broker.broker_epoch, role.leader_epoch):
             return
         offset = len(broker.log)
         if broker.log:

@@ -145,7 +145,7 @@ class Machine(RuleBasedStateMachine):
         eligible=st.booleans(),
     )
     def fetch(self, node: int, behind: int, broker_epoch: int, eligible: bool) -> None:
-        if self.role.refusal_of_follower(node, broker_epoch, -1):
+        if self.role.followers.refusal(node, broker_epoch, -1):
             return
         offset = max(0, self.written - behind)
         self.done(self.role.follower_fetched(node, offset, broker_epoch, eligible, self.now_ms))

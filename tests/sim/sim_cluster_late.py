@@ -141,7 +141,7 @@ def _has_heard_anew(cluster: Cluster, leader: Machine, node_id: int, place: Plac
     partition = cluster.partition(int(leader.settings["node.id"]), place) if leader.runs else None
     if partition is None or partition.role.asked is None:
         return True
-    asked, progress = partition.role.asked, partition.role.progress_of(node_id)
+    asked, progress = partition.role.asked, partition.role.followers.get(node_id)
     if progress is None or node_id not in asked.in_sync:
         return True
     return progress.broker_epoch != asked.broker_epochs[asked.in_sync.index(node_id)]

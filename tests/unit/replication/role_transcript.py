@@ -143,7 +143,7 @@ class Player:
     def _fetch(self, words: list[str]) -> Outputs:
         """fetch by 2 at 5 [broker 7] [ineligible]"""
         broker_epoch = int(words[words.index("broker") + 1]) if "broker" in words else -1
-        refusal = self.role.refusal_of_follower(int(words[1]), broker_epoch, -1)
+        refusal = self.role.followers.refusal(int(words[1]), broker_epoch, -1)
         if refusal:
             return (Settle(["the fetch"], refusal),)
         return self.role.follower_fetched(

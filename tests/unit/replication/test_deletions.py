@@ -150,7 +150,7 @@ def test_the_low_watermark_is_the_smallest_log_start_over_the_replicas_on_live_b
     live = {1, 2, 3}
 
     def low_watermark() -> int:
-        return role.low_watermark(5, lambda node: node in live)
+        return role.followers.low_watermark(5, lambda node: node in live)
 
     assert low_watermark() == -1, "no follower has told its own"
     role.follower_fetched(2, 9, 7, True, 1.0, 8)

@@ -111,4 +111,4 @@ def test_the_answer_to_an_older_request_withdraws_no_newer_one() -> None:
     for error_code in (ErrorCode.INELIGIBLE_REPLICA, ErrorCode.NETWORK_EXCEPTION):
         assert not role.in_sync_change_answered(older, error_code, None, 4.0)
         assert role.asked is newer
-        assert role.maximal_in_sync() == {1, 2, 3}
+        assert {*role.in_sync, *role.asked.in_sync} == {1, 2, 3}

@@ -21,9 +21,10 @@ from typing import TYPE_CHECKING
 from moldau.broker.log.appending.follower_append import FollowerAppended
 from moldau.broker.log.log import AppendResult, Log, Origin, Refused
 from moldau.broker.metadata.image import INTERNAL_TOPICS, PartitionState
+from moldau.broker.replication.divergence import epoch_end
 from moldau.broker.replication.effects import begin_anew, carry_out
 from moldau.broker.replication.parked_fetches import ParkedFetches, wake
-from moldau.broker.replication.reading import NO_RECORDS, Read, epoch_end, read_batches
+from moldau.broker.replication.reading import NO_RECORDS, Read, read_batches
 from moldau.broker.replication.role import Role
 from moldau.broker.replication.role_outputs import AskInSync
 from moldau.broker.replication.shared_parts import SharedParts
@@ -154,7 +155,7 @@ class Partition:
     @property
     def leads_followers(self) -> bool:
         """Whether followers may fall behind this leader."""
-        return self.role.leads and self.role.has_followers
+        return self.role.leads and bool(self.role.followers)
 
     @property
     def serves_consumers(self) -> bool:
@@ -177,7 +178,7 @@ class Partition:
         if before and self.leads and self.role.in_sync != before:
             self._count_in_sync(before)
         carry_out(self, outputs)
-        if self.leads and self.role.has_followers and shared.lags is not None:
+        if self.leads and self.role.followers and shared.lags is not None:
             shared.lags.watch(self)
         self.fsync_rest()  # what a crash has left unsynced is neither committed yet, nor fetched behind
 
@@ -475,7 +476,7 @@ class Partition:
         stable = source.transactions.last_stable_offset(high_watermark)
         end_offset = stable if committed else high_watermark
         if replica_id >= 0:
-            error_code = self.role.refusal_of_follower(replica_id, broker_epoch, leader_epoch)
+            error_code = self.role.followers.refusal(replica_id, broker_epoch, leader_epoch)
             if error_code:
                 return Read(self.index, error_code)
             end_offset = source.written_end_offset
@@ -600,7 +601,7 @@ class Partition:
         """As leader: the smallest log start offset over the replicas on live brokers; -1 until each of them
         has told it.
         """
-        return self.role.low_watermark(self.log.log_start_offset, is_live)
+        return self.role.followers.low_watermark(self.log.log_start_offset, is_live)
 
     # What becomes of appends
 

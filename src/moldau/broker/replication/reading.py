@@ -62,20 +62,3 @@ def read_batches(
             return Read(index, ErrorCode.KAFKA_STORAGE_ERROR)
     row = (index, 0, high_watermark, stable_offset, start_offset, aborted, records, None)
     return _new_tuple(Read, row)
-
-
-def epoch_end(source: Log, present_epoch: int, epoch_start_offset: int, leader_epoch: int) -> tuple[int, int]:
-    """The largest known leader epoch up to `leader_epoch`, and where it ended in a log whose partition is in
-    `present_epoch`, which began at `epoch_start_offset`; (-1, -1) when unknown.
-
-    The present epoch, which may have no records yet, ends where the log does (KIP-101, KIP-320).
-    """
-    latest, end_offset = source.latest_leader_epoch, source.written_end_offset
-    if not 0 <= leader_epoch <= present_epoch:
-        return -1, -1
-    if leader_epoch == present_epoch:
-        return leader_epoch, end_offset
-    if leader_epoch >= latest:  # what came after the last record's epoch has no records
-        return (latest if latest >= 0 else leader_epoch), min(epoch_start_offset, end_offset)
-    epoch, end = source.epoch_end_offset(leader_epoch)
-    return epoch, min(end, end_offset)

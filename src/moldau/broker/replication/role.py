@@ -46,11 +46,13 @@ Hot: `appended` and `written` run for every Produce; budget with the partition (
 followers bench/replication_path.py).
 """
 
-from collections.abc import Callable, Iterator
 from typing import Any
 
 from moldau.broker.metadata.image import NO_LEADER, PartitionState
+from moldau.broker.replication.divergence import common_end
 from moldau.broker.replication.follower_progress import ANY_BROKER_EPOCH, UNKNOWN_OFFSET, FollowerProgress
+from moldau.broker.replication.followers import Followers
+from moldau.broker.replication.in_sync_errors import AWAITS_METADATA, NOT_APPLIED
 from moldau.broker.replication.role_outputs import (
     NOTHING,
     AskInSync,
@@ -66,22 +68,7 @@ from moldau.broker.replication.role_outputs import (
 from moldau.broker.replication.waiting_appends import WaitingAppends
 from moldau.common.protocol.errors import ErrorCode
 
-_NOT_APPLIED = frozenset({ErrorCode.INELIGIBLE_REPLICA, ErrorCode.OPERATION_NOT_ATTEMPTED})
-"""Errors that prove that an in-sync change was not made, by this or an earlier attempt."""
-
-_AWAITS_METADATA = frozenset(
-    {
-        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-        ErrorCode.UNKNOWN_TOPIC_ID,
-        ErrorCode.FENCED_LEADER_EPOCH,
-        ErrorCode.INVALID_UPDATE_VERSION,
-        ErrorCode.INVALID_REQUEST,
-        ErrorCode.NEW_LEADER_ELECTED,
-    }
-)
-"""Errors after which a retry is useless: newer metadata is on its way."""
-
-_NO_FOLLOWERS: dict[int, FollowerProgress] = {}  # shared by all that have none, and never changed
+_NO_FOLLOWERS = Followers()  # shared by all that have none, and never changed
 
 # A named tuple made this way costs a third of its constructor.
 _new_tuple = tuple.__new__
@@ -94,7 +81,6 @@ class Role:
         "_ask_again",
         "_cut_is_safe",
         "_fetching",
-        "_followers",
         "_local",
         "_min_in_sync",
         "_replication_factor",
@@ -103,6 +89,7 @@ class Role:
         "epoch_start_offset",
         "flush_before_commit",
         "flushed_end_offset",
+        "followers",
         "high_watermark",
         "in_sync",
         "is_closed",
@@ -159,7 +146,7 @@ class Role:
         self._min_in_sync = 1
         self._replication_factor = 0
         self.is_reassigning = False
-        self._followers = _NO_FOLLOWERS
+        self.followers = _NO_FOLLOWERS
         self._waiting = WaitingAppends()  # acks=all: for the high watermark
         self._local: WaitingAppends | None = None  # acks=1: for this replica; made by the first that waits
 
@@ -188,26 +175,6 @@ class Role:
         waiting = self._waiting
         return bool(waiting.entries) and len(waiting) > 0  # the first is quick, and usually enough
 
-    @property
-    def has_followers(self) -> bool:
-        """Whether there are followers whose lag `tick` must watch."""
-        return bool(self._followers)
-
-    def maximal_in_sync(self) -> set[int]:
-        """The in-sync set and the one that is asked for, together (KIP-497)."""
-        return {*self.in_sync, *(self.asked.in_sync if self.asked is not None else ())}
-
-    def progress_of(self, replica: int) -> FollowerProgress | None:
-        """What is known of this follower; None when the replica is not one of this leader's followers."""
-        return self._followers.get(replica)
-
-    def low_watermark(self, log_start_offset: int, is_live: Callable[[int], bool]) -> int:
-        """The smallest log start offset over this replica, which has `log_start_offset`, and the followers on
-        live brokers.
-        """
-        offsets = [each.log_start_offset for node, each in self._followers.items() if is_live(node)]
-        return min(log_start_offset, *offsets) if offsets else log_start_offset
-
     # Roles
 
     def become(self, state: PartitionState, log_end_offset: int, now_ms: float) -> Outputs:
@@ -224,9 +191,9 @@ class Role:
             self.asked, self._ask_again = None, False
         followed = self.leader not in (NO_LEADER, self.node_id)
         for node in self.in_sync:
-            # Who left may be gone, and is then not waited for; who is not says so with its next fetch.
-            if node not in state.isr and node in self._followers:
-                self._followers[node].eligible = False
+            # One that left may be dead: it is not waited for until its next fetch.
+            if node not in state.isr and node in self.followers:
+                self.followers[node].eligible = False
         self.leader, self.leader_epoch, self.partition_epoch = state[:3]
         self.replicas, self.in_sync = state.replicas, state.isr
         self._replication_factor = state.replication_factor
@@ -246,23 +213,23 @@ class Role:
     def _lead(self, is_news: bool) -> None:
         if is_news:
             self.epoch_start_offset = self.log_end_offset
-            self._followers = _NO_FOLLOWERS
+            self.followers = _NO_FOLLOWERS
         self.leads = True
         if self.replicas == (self.node_id,):
-            self._followers = _NO_FOLLOWERS
+            self.followers = _NO_FOLLOWERS
             return
-        known = self._followers
-        self._followers = {
-            node: known.get(node) or FollowerProgress(node in self.in_sync, self.now_ms)
+        known = self.followers
+        self.followers = Followers(
+            (node, known.get(node) or FollowerProgress(node in self.in_sync, self.now_ms))
             for node in self.replicas
             if node != self.node_id
-        }
+        )
 
     def _follow(self, is_news: bool, out: list[Output]) -> None:
         if self.leads:
             out += self._settle_all(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         self.leads = False
-        self._followers = _NO_FOLLOWERS
+        self.followers = _NO_FOLLOWERS
         if is_news:
             self.leader_high_watermark = -1
             self._fetching = None
@@ -278,7 +245,7 @@ class Role:
         out = self._settle_all(error_code)
         self.is_closed = True
         self.leads = False
-        self._followers = _NO_FOLLOWERS
+        self.followers = _NO_FOLLOWERS
         self.asked = None
         return [*out, StopFetching(), WakeFetches()]
 
@@ -354,7 +321,7 @@ class Role:
     def _advance(self) -> Outputs:
         """Advance the high watermark as far as it may go."""
         before, end_offset = self.high_watermark, self.progress
-        if end_offset > before and self._followers:
+        if end_offset > before and self.followers:
             end_offset = self._committed_end_offset()  # no more than this replica's own
         if end_offset <= before:
             return NOTHING
@@ -374,7 +341,7 @@ class Role:
             return self.high_watermark
         in_sync, asked = self.in_sync, self.asked
         end_offset = self.progress
-        for node, follower in self._followers.items():
+        for node, follower in self.followers.items():
             if follower.end_offset < end_offset and (
                 node in in_sync
                 or (asked is not None and node in asked.in_sync)
@@ -394,23 +361,6 @@ class Role:
 
     # Followers
 
-    def refusal_of_follower(self, replica: int, broker_epoch: int, leader_epoch: int) -> int:
-        """The error code for a fetch of `replica`, or 0. `leader_epoch` is the request's, or -1.
-
-        A replica that is not assigned here, but knows the leader epoch, may have newer metadata:
-        UNKNOWN_LEADER_EPOCH makes it retry (as in Kafka).
-        """
-        follower = self._followers.get(replica)
-        if follower is None:
-            return ErrorCode.NOT_LEADER_OR_FOLLOWER if leader_epoch < 0 else ErrorCode.UNKNOWN_LEADER_EPOCH
-        if ANY_BROKER_EPOCH < broker_epoch < follower.broker_epoch:
-            return ErrorCode.NOT_LEADER_OR_FOLLOWER  # sent before the follower restarted (KIP-903)
-        return 0
-
-    def in_sync_followers(self) -> Iterator[tuple[int, FollowerProgress]]:
-        """The followers that are in sync, as the metadata has them, and how far each is."""
-        return ((node, follower) for node, follower in self._followers.items() if node in self.in_sync)
-
     def follower_fetched(
         self,
         replica: int,
@@ -424,7 +374,7 @@ class Role:
         broker is registered with this broker epoch, neither fenced nor shutting down (KIP-841).
         `log_start_offset`: its own, if it told it.
         """
-        follower = self._followers.get(replica)
+        follower = self.followers.get(replica)
         if not self.leads or follower is None or broker_epoch < follower.broker_epoch:
             return NOTHING  # (an epoch less than known, or none where it has told one, is not the replica's)
         self.now_ms = now_ms
@@ -455,7 +405,7 @@ class Role:
         waiters = self._waiting.expire(now_ms)
         if waiters:
             out.append(Settle(waiters, ErrorCode.REQUEST_TIMED_OUT))
-        if self._followers:
+        if self.followers:
             if self.asked is None:
                 kept = tuple(node for node in self.in_sync if not self._lags(node))
                 if kept != self.in_sync:
@@ -466,7 +416,7 @@ class Role:
         return out
 
     def _lags(self, node: int) -> bool:
-        follower = self._followers.get(node)
+        follower = self.followers.get(node)
         if follower is None:
             return node != self.node_id
         return not follower.is_caught_up(self.written_end_offset, self.lag_max_ms, self.now_ms)
@@ -482,7 +432,7 @@ class Role:
     def _ask(self, in_sync: tuple[int, ...]) -> Outputs:
         epochs = []
         for node in in_sync:
-            follower = self._followers.get(node)
+            follower = self.followers.get(node)
             epochs.append(ANY_BROKER_EPOCH if follower is None else follower.broker_epoch)
         self.asked = AskInSync(in_sync, tuple(epochs), self.leader_epoch, self.partition_epoch)
         self._ask_again = False
@@ -500,10 +450,10 @@ class Role:
         self.now_ms = now_ms
         if not error_code and state is not None:
             return self.become(state, max(self.log_end_offset, self.written_end_offset), now_ms)
-        if error_code in _NOT_APPLIED:
+        if error_code in NOT_APPLIED:
             self.asked = None
             return self._advance()
-        self._ask_again = error_code not in _AWAITS_METADATA
+        self._ask_again = error_code not in AWAITS_METADATA
         return NOTHING
 
     # As a follower
@@ -541,18 +491,10 @@ class Role:
         """The leader of `leader_epoch` reported a diverging epoch: its largest epoch up to this log's last is
         `epoch`, which ended at `end_offset`. This log's largest epoch up to that is `own_epoch`, which ended
         at `own_end_offset` (-1 and -1: none).
-
-        If this log does not have `epoch`, it truncates to the end of `own_epoch`, and the next fetch compares
-        again.
         """
         if self.leads or self.is_closed or leader_epoch != self.leader_epoch:
             return NOTHING
-        if end_offset == UNKNOWN_OFFSET:
-            offset = self.high_watermark if own_epoch < 0 else own_end_offset
-        elif own_epoch == epoch or own_epoch < 0:
-            offset = end_offset if own_epoch < 0 else min(own_end_offset, end_offset)
-        else:
-            offset = own_end_offset
+        offset = common_end(epoch, end_offset, own_epoch, own_end_offset, self.high_watermark)
         return (TruncateTo(min(offset, self.log_end_offset)),)
 
     def truncated(self, log_end_offset: int, *, safe: bool = True) -> Outputs:
@@ -561,10 +503,10 @@ class Role:
         A leader truncates only what mirrors another cluster's partition, and where that one was truncated.
         """
         self._cut_is_safe = safe
-        if self.leads and self._followers:  # a mirror: what was known of followers is of what went
-            self._followers = {
-                node: FollowerProgress(node in self.in_sync, self.now_ms) for node in self._followers
-            }
+        if self.leads and self.followers:  # a mirror: what was known of followers is of what went
+            self.followers = Followers(
+                (node, FollowerProgress(node in self.in_sync, self.now_ms)) for node in self.followers
+            )
         self.epoch_start_offset = min(self.epoch_start_offset, log_end_offset)
         self.log_end_offset = log_end_offset
         self.written_end_offset = min(self.written_end_offset, log_end_offset)

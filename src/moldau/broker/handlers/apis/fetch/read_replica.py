@@ -26,7 +26,7 @@ def preferred_replica(
         return None
     candidates = [
         (follower.end_offset, follower.caught_up_ms, node)
-        for node, follower in partition.role.in_sync_followers()
+        for node, follower in partition.role.followers.within(partition.role.in_sync)
         if follower.log_start_offset <= offset <= follower.end_offset
         and node in brokers
         and brokers[node].rack == rack
