@@ -1,4 +1,4 @@
-"""Large tables and topics through Connect: `python -m bench.connect_databases snapshot|source|parquet --count 10000000`.
+"""Large tables and topics through Connect: `python -m bench.connect_databases WHAT --count 10000000`.
 
     snapshot   PostgresSource's first snapshot, the class alone: rows a second, CPU a million, memory
     source     PostgreSQL --JdbcSource--> topic, by a worker

@@ -34,8 +34,9 @@ def missing() -> str:
 class Mariadb:
     """A server in a folder; user `moldau` without a password, database `shop`."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, server_id: int = 1) -> None:
         self.folder = folder
+        self.server_id = server_id
         self.process: subprocess.Popen[bytes] | None = None
         with socket.socket() as found:  # the binlog's readers take no Unix socket
             found.bind(("127.0.0.1", 0))
@@ -77,7 +78,8 @@ class Mariadb:
                     f"--pid-file={self.folder}/pid",
                     f"--port={self.port}",
                     "--bind-address=127.0.0.1",
-                    "--server-id=1",
+                    f"--server-id={self.server_id}",
+                    "--log-slave-updates",
                     "--log-bin=binlog",
                     "--binlog-format=ROW",
                     "--binlog-row-image=FULL",
@@ -120,13 +122,13 @@ class Mariadb:
 
 
 @contextlib.contextmanager
-def running_mariadb() -> Iterator[Mariadb]:
+def running_mariadb(server_id: int = 1) -> Iterator[Mariadb]:
     """A started server; skips where there can be none."""
     if reason := missing():
         pytest.skip(reason)
     folder = Path(tempfile.mkdtemp(prefix="mmd", dir="/tmp"))  # short: it holds a Unix socket
     folder.chmod(0o777)
-    server = Mariadb(folder)
+    server = Mariadb(folder, server_id)
     try:
         server.make()
         server.start()

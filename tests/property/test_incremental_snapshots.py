@@ -121,7 +121,7 @@ class Connector:
 
     def start(self) -> None:
         self.one = Incremental(self.model, lambda name: FOLLOWED, 2, lambda: self.model.time)
-        self.one.restore(self.state)
+        self.one.orders.restore(self.state)
 
     def follow(self) -> None:
         """The next transaction of the log, delivered and committed together with the state."""
@@ -137,7 +137,7 @@ class Connector:
         else:
             for change in what:
                 self._deliver(xid, *change)
-        self.state = self.one.state()
+        self.state = self.one.orders.state()
 
     def _deliver(self, xid: int, op: str, key: int, n: int) -> None:
         is_skipped = op in self.skipped
@@ -178,8 +178,8 @@ STEPS = st.lists(
 def run(steps: list[tuple[str, Any]], skipped: frozenset[str]) -> tuple[Model, Connector]:
     model = Model()
     one = Connector(model, skipped)
-    one.one.waiting.append("public.t")
-    one.state = one.one.state()
+    one.one.orders.waiting.append("public.t")
+    one.state = one.one.orders.state()
     for what, given_ in steps:
         if what == "commit":
             model.commit(given_)
@@ -194,8 +194,8 @@ def run(steps: list[tuple[str, Any]], skipped: frozenset[str]) -> tuple[Model, C
             model.next_xid += 1
         elif what == "kill":
             one.start()
-        elif what == "order" and not one.one.waiting:
-            one.one.waiting.append("public.t")
+        elif what == "order" and not one.one.orders.waiting:
+            one.one.orders.waiting.append("public.t")
         model.time += 0.3
     for _ in range(60):
         while model.committed:
@@ -211,7 +211,7 @@ def run(steps: list[tuple[str, Any]], skipped: frozenset[str]) -> tuple[Model, C
 @given(STEPS)
 def test_the_topic_ends_as_the_table(steps: list[tuple[str, Any]]) -> None:
     model, one = run(steps, frozenset())
-    assert one.one.waiting == []
+    assert one.one.orders.waiting == []
     assert one.topic == model.newest
     event(f"{sum(each[0] == 'kill' for each in steps)} kills")
 
@@ -226,7 +226,7 @@ def test_what_is_skipped_leaves_no_old_rows_behind(steps: list[tuple[str, Any]])
             del one.topic[key]  # truncated, which nobody is told
     if "order" in [each[0] for each in steps[-1:]]:
         return
-    one.one.waiting.append("public.t")
+    one.one.orders.waiting.append("public.t")
     for _ in range(20):
         model.time += 2
         one.one.read_next()
@@ -239,7 +239,7 @@ def test_an_update_that_is_skipped_is_carried_into_the_row_that_was_read() -> No
     """Between reading and mark: the row goes out as it is, though the update does not."""
     model = Model()
     one = Connector(model, frozenset("ut"))
-    one.one.waiting.append("public.t")
+    one.one.orders.waiting.append("public.t")
     one.one.read_next()
     mark = model.log.pop()
     model.commit([("u", 0, 5), ("d", 2, 0)])
@@ -253,7 +253,7 @@ def test_an_update_that_is_skipped_is_carried_into_the_row_that_was_read() -> No
 def test_a_change_that_was_delivered_before_it_is_visible() -> None:
     model = Model()
     one = Connector(model, frozenset())
-    one.one.waiting.append("public.t")
+    one.one.orders.waiting.append("public.t")
     one.one.read_next()
     one.follow()
     model.commit([("u", 4, 9)])
@@ -277,7 +277,7 @@ def test_numbers_of_transactions_go_round() -> None:
 def test_values_that_were_not_logged_stay_as_they_were_read() -> None:
     model = Model()
     one = Connector(model, frozenset("u"))
-    one.one.waiting.append("public.t")
+    one.one.orders.waiting.append("public.t")
     one.one.read_next()
     change = Change("u", None, [0, UNCHANGED], (), [0])
     one.one.see(Event(FOLLOWED, (change,), Position(1, 1, 1), None, True, xid=model.next_xid))
@@ -289,7 +289,7 @@ def test_what_was_delivered_before_a_restart_is_not_overwritten() -> None:
     """A restart forgets whose changes it has delivered: it waits for those that are being committed."""
     model = Model()
     one = Connector(model, frozenset())
-    one.one.waiting.append("public.t")
+    one.one.orders.waiting.append("public.t")
     model.commit([("u", 0, 9)])
     one.follow()
     one.start()

@@ -69,6 +69,22 @@ MYSQL_SETTINGS = (
         _SNAPSHOT,
     ),
     Setting(
+        "signal.data.collection",
+        S.STRING,
+        "A table (`database.table`) whose new rows are orders to this connector.",
+        None,
+        Importance.MEDIUM,
+        _SNAPSHOT,
+    ),
+    Setting(
+        "incremental.snapshot.chunk.size",
+        S.LONG,
+        "Rows that an incremental snapshot reads at a time.",
+        1024,
+        Importance.LOW,
+        _SNAPSHOT,
+    ),
+    Setting(
         "time.precision.mode",
         S.STRING,
         "Dates and times: adaptive_time_microseconds or connect (milliseconds).",

@@ -2,7 +2,7 @@
 
 no offset    rows as of a position of the log, then changes from there
 an offset    changes from the transaction in which it lies; rows that were delivered are left out by their
-number
+             number; on another server of the same data by GTIDs
 """
 
 from __future__ import annotations
@@ -12,20 +12,23 @@ import logging
 import random
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar
 
 from moldau.connect.batch import Batch
 from moldau.connect.connectors.cdc.converting import Unreadable
-from moldau.connect.connectors.cdc.envelope import Change, EnvelopeTable
+from moldau.connect.connectors.cdc.envelope import Change
+from moldau.connect.connectors.cdc.mysql.chunks import Chunks, quoted
+from moldau.connect.connectors.cdc.mysql.following import Following
+from moldau.connect.connectors.cdc.mysql.gtids import MariadbGtids, MysqlGtids
+from moldau.connect.connectors.cdc.mysql.incremental import Incremental
 from moldau.connect.connectors.cdc.mysql.positions import BinlogPosition, position_of
 from moldau.connect.connectors.cdc.mysql.settings import MYSQL_SETTINGS, check_mysql
 from moldau.connect.connectors.cdc.mysql.tables import MysqlTable, MysqlTables
-from moldau.connect.connectors.cdc.postgres.metadata import heartbeat
 from moldau.connect.errors import ConnectError, Retriable
 from moldau.connect.source import Read, Refused, Source, SourceContext, SourceOffset, SourcePartition
 
 _LOG = logging.getLogger(__name__)
-_PURGED = (1236,)
 Records = tuple[list[Batch], list[Refused]]
 _WANTED = {"log_bin": "ON", "binlog_format": "ROW", "binlog_row_image": "FULL", "binlog_row_metadata": "FULL"}
 
@@ -78,7 +81,16 @@ class MysqlSource(Source):
         """A snapshot if there is to be one, then changes."""
         position = position_of(offset)
         mode = self.config["snapshot.mode"].lower()
-        if position is not None and self._purged(position):
+        here = self._identity()
+        if position is not None and position.server not in ("", here):
+            if not position.gtids:
+                raise ConnectError(
+                    f"this is server {here}, and the connector stands in the log of {position.server}, "
+                    "without GTIDs by which another server could be gone on with: connect to that one, or "
+                    "delete the connector's offsets for a new snapshot"
+                )
+            _LOG.warning("server %s after %s: going on by GTIDs %s", here, position.server, position.gtids)
+        elif position is not None and self._purged(position):
             if mode != "when_needed":
                 raise ConnectError(
                     f"the server's log does not have {position.file} any more: changes since then are lost. "
@@ -92,14 +104,14 @@ class MysqlSource(Source):
                 )
             position = None
         if position is None:
-            for each in self._begin(mode):
+            for each in self._begin(mode, here):
                 yield each
                 position = position_of(each.offset)
         assert position is not None
         while mode == "initial_only" and not self.context.stopping():
             yield None
         if mode != "initial_only":
-            yield from self._follow(position)
+            yield from self._follow(position, here)
 
     def stop(self) -> None:
         """Close the connection."""
@@ -138,14 +150,28 @@ class MysqlSource(Source):
     def _purged(self, position: BinlogPosition) -> bool:
         return position.file not in {row[0] for row in self._ask("SHOW BINARY LOGS")}
 
+    def _identity(self) -> str:
+        """Whose log it is: names of files and places in them are a server's own."""
+        name = "server_id" if self.product == "mariadb" else "server_uuid"
+        found = self._ask(f"SHOW VARIABLES LIKE '{name}'")
+        return str(found[0][1]) if found else ""
+
+    def _gtids_at(self, position: BinlogPosition) -> str:
+        """Which transactions lie before; empty where the server does not say."""
+        if self.product != "mariadb":
+            return ""
+        found = self._ask("SELECT BINLOG_GTID_POS(%s, %s)", (position.file, position.pos))
+        return str(found[0][0] or "")
+
     # The beginning
 
-    def _begin(self, mode: str) -> Iterator[Read]:
+    def _begin(self, mode: str, here: str) -> Iterator[Read]:
         """Rows as of a position of the log; the last offset is that position."""
         import pymysql
 
         with self._connected(cursorclass=pymysql.cursors.SSCursor) as connection:
-            position = _consistent(connection)
+            position = replace(_consistent(connection), server=here)
+            position = replace(position, gtids=position.gtids or self._gtids_at(position))
             if mode not in ("no_data", "never"):
                 going_on = BinlogPosition(position.file, position.pos, snapshot=True).offset()
                 for batches, refused in self._snapshot(connection, position):
@@ -200,25 +226,34 @@ class MysqlSource(Source):
 
     # Changes
 
-    def _follow(self, position: BinlogPosition) -> Iterator[Read | None]:
+    def _follow(self, position: BinlogPosition, here: str) -> Iterator[Read | None]:
         from pymysqlreplication import BinLogStreamReader, event, row_event
 
+        elsewhere = position.server not in ("", here)
+        given = position.gtids or self._gtids_at(position)
+        place = {"log_file": position.file, "log_pos": position.pos, "resume_stream": True}
         stream = BinLogStreamReader(
             connection_settings=connection_of(self.config),
             server_id=self._server_id,
-            log_file=position.file,
-            log_pos=position.pos,
-            resume_stream=True,
             blocking=True,
             slave_heartbeat=max(self.config["poll.interval.ms"] / 1000, 0.01),
-            is_mariadb=False,  # else it would want a GTID
+            is_mariadb=elsewhere and self.product == "mariadb",  # then it wants a GTID
             enable_logging=False,
             only_events=[
                 event.QueryEvent, event.XidEvent, event.HeartbeatLogEvent, event.RotateEvent, event.GtidEvent,
-                row_event.WriteRowsEvent, row_event.UpdateRowsEvent, row_event.DeleteRowsEvent,
+                event.MariadbGtidEvent, row_event.WriteRowsEvent, row_event.UpdateRowsEvent,
+                row_event.DeleteRowsEvent,
             ],
+            **({"auto_position": given} if elsewhere else place),
         )  # fmt: skip
-        following = _Following(self, self._tables, stream, position)
+        incremental = Incremental(
+            Chunks(self._connected),
+            self._tables.by_name,
+            max(self.config["incremental.snapshot.chunk.size"], 1),
+        )
+        incremental.orders.restore(position.incremental)
+        gtids = MariadbGtids(given) if self.product == "mariadb" else MysqlGtids(given)
+        following = Following(self.config, self._tables, incremental, stream, position, gtids, here)
         try:
             while not self.context.stopping():
                 yield following.next()
@@ -231,135 +266,6 @@ class MariadbSource(MysqlSource):
     """The same, under MariaDB's names."""
 
     product = "mariadb"
-
-
-class _Following:
-    """Reads the log from a position on."""
-
-    def __init__(
-        self, source: MysqlSource, tables: MysqlTables, stream: Any, position: BinlogPosition
-    ) -> None:
-        self._settings = source.config
-        self._server = source._server
-        self._tables = tables
-        self._stream = stream
-        self._begun = position
-        """Behind the last complete transaction; `rows`: of the next one, delivered before."""
-        self._rows = 0
-        self._yielded = position
-        self._moved_at = self._heartbeat_at = time.monotonic()
-        self._skipped = set(self._settings["skipped.operations"])
-        self._gtid: str | None = None
-        self._refused: list[Refused] = []
-
-    def next(self) -> Read | None:
-        """Wait for a change or the server's sign of life."""
-        import pymysql
-
-        parts: list[tuple[EnvelopeTable, list[Change]]] = []
-        self._refused = []
-        count = 0
-        deadline = time.monotonic() + self._settings["poll.interval.ms"] / 1000
-        try:
-            while count < self._settings["max.batch.size"]:
-                event = self._stream.fetchone()
-                if event is None:
-                    raise Retriable("the server has ended its log")
-                idle = type(event).__name__ == "HeartbeatLogEvent"
-                if not idle:
-                    count += self._take(event, parts)
-                if idle or time.monotonic() > deadline:
-                    break
-        except pymysql.MySQLError as error:
-            if error.args and error.args[0] in _PURGED:
-                raise ConnectError(f"the server cannot go on in its log: {error.args[-1]}") from error
-            raise Retriable(f"the connection for changes broke: {error.args[-1]}") from error
-        batches: list[Batch] = []
-        for table, changes in parts:
-            made, unfit = table.records(changes)
-            batches += made
-            self._refused += unfit
-        return self._read(batches)
-
-    def _take(self, event: Any, parts: list[tuple[EnvelopeTable, list[Change]]]) -> int:
-        kind = type(event).__name__
-        if kind in ("WriteRowsEvent", "UpdateRowsEvent", "DeleteRowsEvent"):
-            return self._take_rows(event, kind[0], parts)
-        if kind == "GtidEvent":
-            self._gtid = event.gtid
-        elif kind == "XidEvent" or (kind == "QueryEvent" and event.query.strip().upper() != "BEGIN"):
-            # The end of a transaction, or a change of a table, which is one of its own.
-            self._begun = BinlogPosition(self._stream.log_file, self._stream.log_pos, 0, event.timestamp)
-            self._rows = 0
-        elif kind == "RotateEvent" and event.next_binlog != self._begun.file:
-            self._begun = BinlogPosition(event.next_binlog, event.position, 0, self._begun.time_s)
-            self._rows = 0
-        return 0
-
-    def _take_rows(self, event: Any, letter: str, parts: list[tuple[EnvelopeTable, list[Change]]]) -> int:
-        if not self._tables.captured(event.schema, event.table):
-            return 0
-        op = {"W": "c", "U": "u", "D": "d"}[letter]
-        table = self._tables.of_log(event.schema, event.table, event.columns)
-        made: list[Change] = []
-        for index, row in enumerate(event.rows):
-            self._rows += 1
-            if self._rows <= self._begun.rows or op in self._skipped:
-                continue
-            source = self._tables.source_of(
-                table, event.timestamp, self._stream.log_file, event.packet.log_pos, index,
-                event.packet.server_id, self._gtid,
-            )  # fmt: skip
-            try:
-                made += list(self._changes(table, op, row, source))
-            except Unreadable as error:
-                self._refused.append(table.records.refused(error, op, *_given(table, op, row)))
-        if made:
-            newest = next((part for part in reversed(parts) if part[0].topic == table.records.topic), None)
-            if newest is None or newest[0] is not table.records:
-                newest = (table.records, [])
-                parts.append(newest)
-            newest[1].extend(made)
-        return len(made)
-
-    def _changes(self, table: MysqlTable, op: str, row: Any, source: tuple[Any, ...]) -> Iterator[Change]:
-        records, tombstones = table.records, self._settings["tombstones.on.delete"]
-        old, new = _given(table, op, row)
-        before = None if old is None else table.values(old)
-        after = None if new is None else table.values(new)
-        old_key = records.key_of(before) if before is not None else None
-        key = records.key_of(after) if after is not None else None
-        if op == "d" or (op == "u" and old_key != key):
-            yield Change("d", before, None, source, old_key)
-            if tombstones and old_key is not None:
-                yield Change("", None, None, source, old_key)
-            before = None
-        if op != "d":
-            yield Change("c" if before is None else "u", before, after, source, key)
-
-    def _read(self, batches: list[Batch]) -> Read | None:
-        now = time.monotonic()
-        interval = self._settings["heartbeat.interval.ms"] / 1000
-        if interval and now - self._heartbeat_at >= interval:
-            self._heartbeat_at = now
-            batches.append(heartbeat(self._settings["topic.heartbeat.prefix"], self._server))
-        begun = self._begun
-        rows = max(self._rows, begun.rows)
-        position = BinlogPosition(begun.file, begun.pos, rows, begun.time_s)
-        if not batches and not self._refused and (position == self._yielded or now - self._moved_at < 10):
-            return None
-        self._moved_at, self._yielded = now, position
-        return Read(batches, position.offset(), refused=self._refused)
-
-
-def _given(table: MysqlTable, op: str, row: Mapping[str, Any]) -> tuple[list[Any] | None, list[Any] | None]:
-    """A row of the log before and after, in the order of the table's columns."""
-    before = row["before_values"] if op == "u" else row["values"] if op == "d" else None
-    after = row["after_values"] if op == "u" else row["values"] if op == "c" else None
-    return (
-        None if before is None else [before.get(name) for name in table.columns],
-        None if after is None else [after.get(name) for name in table.columns],
-    )
 
 
 def _consistent(connection: Any) -> BinlogPosition:
@@ -386,12 +292,8 @@ def _consistent(connection: Any) -> BinlogPosition:
             status = rows("SHOW MASTER STATUS")  # before 8.2
     finally:
         rows("UNLOCK TABLES")
-    return BinlogPosition(status[0][0], int(status[0][1]))
-
-
-def quoted(name: str) -> str:
-    """An identifier."""
-    return "`" + name.replace("`", "``") + "`"
+    executed = str(status[0][4]) if len(status[0]) > 4 else ""
+    return BinlogPosition(status[0][0], int(status[0][1]), gtids=executed)
 
 
 def connection_of(settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,6 +7,7 @@ meanwhile may be null.
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -19,6 +20,7 @@ from moldau.connect.connectors.cdc.mysql.types import MysqlColumn, MysqlTypes
 from moldau.connect.connectors.cdc.naming import adjusted, topic_name
 from moldau.connect.schema import Schema, Type, struct_schema
 
+_LOG = logging.getLogger(__name__)
 _TEXT, _LONG = Schema(Type.STRING), Schema(Type.INT64)
 _OPTIONAL_TEXT, _OPTIONAL_LONG = Schema(Type.STRING, True), Schema(Type.INT64, True)
 _SNAPSHOT = Schema(
@@ -86,6 +88,7 @@ class MysqlTables:
         self._field_names = settings["field.name.adjustment.mode"]
         self._source = source_schema(product)
         self._product = product
+        self._signals: str | None = settings["signal.data.collection"]
         self._known: dict[tuple[Any, ...], MysqlTable] = {}
 
     def captured(self, schema: str, table: str) -> bool:
@@ -99,6 +102,22 @@ class MysqlTables:
             "ORDER BY TABLE_SCHEMA, TABLE_NAME"
         )
         return [(schema, table) for schema, table in rows if self.captured(schema, table)]
+
+    def by_name(self, name: str) -> MysqlTable | None:
+        """A table that an incremental snapshot can be made of; None: a warning says why not."""
+        schema, _, table = name.rpartition(".")
+        if not self.captured(schema, table) or (schema, table) not in self.chosen():
+            _LOG.warning("table %s is not captured: no incremental snapshot of it is made", name)
+            return None
+        found = self.of_catalog(schema, table)
+        if not found.records.key_places:
+            _LOG.warning("table %s has no primary key: no incremental snapshot of it is made", name)
+            return None
+        return found
+
+    def is_signals(self, schema: str, table: str) -> bool:
+        """Whether it is `signal.data.collection`."""
+        return bool(self._signals) and f"{schema}.{table}" == self._signals
 
     def of_catalog(self, schema: str, table: str) -> MysqlTable:
         """A table as it is now."""

@@ -1,6 +1,4 @@
-"""Snapshots while changes flow, ordered by a row in `signal.data.collection`.
-
-    signal   id | type | data        execute-snapshot {"data-collections": ["schema.table"]}     stop-snapshot
+"""Snapshots while changes flow, ordered by a row in `signal.data.collection` (orders.py).
 
     read the next rows by key, write snapshot-window-close, and in the log, up to there: changes that the
     reading did not see are newer than its rows (window.py); then what is left goes out as op r, and the last
@@ -16,7 +14,6 @@ transactions that were in progress then must have ended, been delivered, or be s
 
 from __future__ import annotations
 
-import json
 import logging
 import time
 import uuid
@@ -24,6 +21,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from moldau.connect.connectors.cdc.envelope import Change
+from moldau.connect.connectors.cdc.orders import Orders
 from moldau.connect.connectors.cdc.postgres.chunks import Chunk
 from moldau.connect.connectors.cdc.postgres.rows import converted_rows
 from moldau.connect.connectors.cdc.postgres.transactions import Event, Followed
@@ -64,8 +62,7 @@ class Incremental:
         chunk_size: int,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.waiting: list[str] = []
-        self.last_key: list[str | None] | None = None
+        self.orders = Orders()
         self.window: Window | None = None
         self._followed: Followed | None = None
         self._mark = ""
@@ -84,31 +81,12 @@ class Incremental:
         self._not_before = 0.0
         self._waits_since: float | None = None
 
-    def state(self) -> str:
-        """For the offset; empty: nothing is going on."""
-        return json.dumps({"tables": self.waiting, "last": self.last_key}) if self.waiting else ""
-
-    def restore(self, state: str) -> None:
-        """Go on from an offset."""
-        if state:
-            kept = json.loads(state)
-            self.waiting, self.last_key = kept["tables"], kept["last"]
-
     def signal(self, row: Sequence[Any]) -> tuple[Followed, list[Change], list[Refused]] | None:
         """A row of the table of signals (id, type, data); gives what is to go out, with a source to be
         made."""
-        name, kind, data = (list(row) + [None] * 3)[:3]
-        if kind == "execute-snapshot":
-            for each in _tables_in(data):
-                if each not in self.waiting:
-                    self.waiting.append(each)
-        elif kind == "stop-snapshot":
-            named = _tables_in(data)
-            stopped = self.waiting[:1]
-            self.waiting = [each for each in self.waiting if named and each not in named]
-            if self.waiting[:1] != stopped:
-                self.window = self.last_key = None
-        elif self.window is not None and name == self._mark:
+        if self.orders.take(row):
+            self.window = None
+        elif self.window is not None and row and row[0] == self._mark:
             return self._closed()
         return None
 
@@ -142,12 +120,12 @@ class Incremental:
 
     def read_next(self) -> None:
         """Read the next rows, if any are to be and none are waiting. Retriable, ConnectError."""
-        while self.waiting and self.window is None and self._clock() >= self._not_before:
-            followed = self._find(self.waiting[0])
+        while self.orders.waiting and self.window is None and self._clock() >= self._not_before:
+            followed = self._find(self.orders.waiting[0])
             if followed is None:
-                self._next_table()
+                self.orders.next_table()
                 continue
-            chunk = self._database.read(followed, self.last_key, self._chunk_size)
+            chunk = self._database.read(followed, self.orders.last_key, self._chunk_size)
             self._forget_visible(chunk.seen)
             if self._is_too_early(chunk.seen):
                 return
@@ -187,9 +165,6 @@ class Incremental:
                 self._suspects.discard(each)  # seen twice at work: it has not come to its commit
         return bool(self._suspects)
 
-    def _next_table(self) -> None:
-        self.waiting, self.last_key = self.waiting[1:], None
-
     def _open(self, followed: Followed, chunk: Chunk) -> None:
         table, texts = followed.table, chunk.texts
         values, refused = converted_rows(followed, texts)
@@ -207,17 +182,8 @@ class Incremental:
         if window.is_spoiled:
             return None  # from the same key on, again
         if window.is_last:
-            self._next_table()
+            self.orders.next_table()
         else:
-            self.last_key = window.last_key
+            self.orders.last_key = window.last_key
         changes = [Change("r", None, row, (), followed.table.key_of(row)) for row in window.rows.values()]
         return followed, changes, self._refused
-
-
-def _tables_in(data: Any) -> list[str]:
-    try:
-        named = list(json.loads(data or "{}").get("data-collections") or [])
-    except (ValueError, AttributeError, TypeError, RecursionError):
-        _LOG.warning("a signal has data that is no JSON object, and is passed over: %.200r", data)
-        return []
-    return [".".join(str(each).replace('"', "").split(".")[-2:]) for each in named]

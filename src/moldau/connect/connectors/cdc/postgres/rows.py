@@ -98,11 +98,13 @@ def _refused(connection: Any, result: Any) -> Exception:
     said = (result or connection).error_message.decode(errors="replace").strip()
     state = result.error_field(pq.DiagnosticField.SQLSTATE) if result is not None else None
     if state is None or connection.status != pq.ConnStatus.OK:
-        return psycopg.OperationalError(said)
+        away: Exception = psycopg.OperationalError(said)
+        return away
     try:
-        return psycopg.errors.lookup(state.decode())(said)
+        kind: type[Exception] = psycopg.errors.lookup(state.decode())
     except KeyError:
-        return psycopg.DatabaseError(said)
+        kind = psycopg.DatabaseError
+    return kind(said)
 
 
 def texts_of(lines: Sequence[Any], names: Sequence[str]) -> pa.Table:

@@ -263,7 +263,7 @@ class _Stream:
             source._tables.by_name,
             max(self._settings["incremental.snapshot.chunk.size"], 1),
         )
-        self._incremental.restore(transactions.position.incremental)
+        self._incremental.orders.restore(transactions.position.incremental)
 
     def next(self) -> Read | None:
         """Wait a moment for changes; None: there are none."""
@@ -291,7 +291,7 @@ class _Stream:
             self._source.confirmed_lsn(), self._settings["status.update.interval.ms"] / 1000
         )
         self._look_at_slot()
-        if self._incremental.waiting and self._transactions.idle:
+        if self._incremental.orders.waiting and self._transactions.idle:
             self._incremental.read_next()
         return self._read(collected)
 
@@ -346,7 +346,7 @@ class _Stream:
         # Changes of other databases; a transaction that was cut comes again first, and its count is needed.
         if transactions.idle and not position.tx_lsn and self._server_lsn > position.end_lsn:
             transactions.position = position.behind(self._server_lsn, self._server_lsn)
-        transactions.position = replace(transactions.position, incremental=self._incremental.state())
+        transactions.position = replace(transactions.position, incremental=self._incremental.orders.state())
         batches = collected.all()
         refused = collected.refused
         due = now - self._moved_at >= self._settings["status.update.interval.ms"] / 1000
