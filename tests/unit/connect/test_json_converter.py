@@ -295,3 +295,34 @@ def test_a_decimal_of_an_impossible_scale_costs_its_record(scale: str) -> None:
     (run,), (refused,) = converter.to_columns("t", pa.array(payloads, pa.binary()))
     assert (refused.row, run.column.values) == (0, [1])
     assert "scale" in refused.reason
+
+
+_DOCUMENTS = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    max_leaves=6,
+)
+_PIECES = st.sampled_from(
+    [b"[1", b"2]", b"{}", b'{"a":[', b"]}", b"1,2", b"", b" ", b'"', b"]", b"[", b"nul"]
+)
+
+
+@given(st.lists(_DOCUMENTS.map(lambda each: json.dumps(each).encode()) | _PIECES | st.none(), max_size=12))
+def test_records_that_are_read_together_are_what_each_is_alone(given: list[bytes | None]) -> None:
+    reader = converter(**{"schemas.enable": False})
+    columns, refused = reader.to_columns("t", payloads(*given))
+    together = {each.first + row: value for each in columns for row, value in enumerate(each.column.values)}
+    bad = {each.row for each in refused}
+    for row, payload in enumerate(given):
+        (alone, *_), wrong = reader.to_columns("t", payloads(payload)) if payload is not None else (([],), [])
+        assert (row in bad) is bool(wrong)
+        if row not in bad and payload is not None:
+            assert together[row] == alone.column.values[0]
+
+
+def test_records_cannot_be_shifted_by_one_that_is_no_json() -> None:
+    shifting = [b'{"a":[{}', b'{"b":1}]}', b'{},{"c":2}', b'{"d":3}', b'{"e":4}', b'{"f":5}']
+    columns, refused = converter(**{"schemas.enable": False}).to_columns("t", payloads(*shifting))
+    assert [each.row for each in refused] == [0, 1, 2]
+    found = [value for each in columns for value in each.column.values]
+    assert [each for each in found if each] == [{"d": 3}, {"e": 4}, {"f": 5}]

@@ -10,6 +10,8 @@ from typing import Any
 import orjson
 import pyarrow as pa
 import pytest
+from hypothesis import given as given_values
+from hypothesis import strategies as st
 from kafka_questions import answers
 
 from moldau.connect import Batch, Header, Schema, TopicPartition, Type, batch_of
@@ -18,8 +20,10 @@ from moldau.connect.batch import Column
 from moldau.connect.converters.json.converter import JsonConverter
 from moldau.connect.errors import BadRecord, ConnectError
 from moldau.connect.schema import struct_schema
+from moldau.connect.transform import Transform
 from moldau.connect.transforms.building import chain_of, problems_of
 from moldau.connect.transforms.building import rows_of as rows_for
+from moldau.connect.transforms.chain import Chain, Stage
 from moldau.connect.transforms.field_path import path_of
 from moldau.connect.values import column_of, python_values
 
@@ -439,3 +443,67 @@ def test_a_long_text_that_is_no_number_is_refused_at_once() -> None:
     (made,), (failure,) = chain("Cast$Value", {"spec": "a:float64"}).apply(batch)
     assert time.process_time() - begun < 5
     assert (failure.row, made.value.values) == (0, [{"a": 1.5}])
+
+
+_MAPS = st.dictionaries(
+    st.sampled_from("abcd"),
+    st.none()
+    | st.integers(-(2**64), 2**64)
+    | st.text(max_size=3)
+    | st.floats(allow_nan=False)
+    | st.booleans(),
+    max_size=4,
+)
+
+
+@pytest.mark.parametrize(
+    ("kind", "config"),
+    [
+        ("ReplaceField$Value", {"exclude": "a", "renames": "b:x,c:d"}),
+        ("ReplaceField$Value", {"renames": "a:b,b:a"}),
+        ("ReplaceField$Value", {"include": "a,c"}),
+        ("InsertField$Value", {"topic.field": "a", "offset.field": "o", "timestamp.field": "b"}),
+        ("Cast$Value", {"spec": "a:int64,b:string,c:float64,d:int8"}),
+    ],
+)
+@given_values(values=st.lists(_MAPS, min_size=1, max_size=6))
+def test_maps_at_once_are_what_each_is_alone(
+    kind: str, config: dict[str, str], values: list[dict[str, Any]]
+) -> None:
+    given = [dict(each) for each in values]
+    batch = sink_batch(values, None)
+    transform = chain(kind, config).stages[0].transform
+    transform._added = None  # of the batch before
+    at_once = transform.maps(values, batch)
+    assert values == given  # they may be somebody else's, too
+    if at_once is None:
+        return
+    alone = [transform.value(each, row, batch) for row, each in enumerate(values)]
+    assert at_once == alone
+    assert [list(map(type, each.values())) for each in map(_ordered, at_once)] == [
+        list(map(type, each.values())) for each in map(_ordered, alone)
+    ]
+
+
+def _ordered(value: dict[str, Any]) -> dict[str, Any]:
+    return dict(sorted(value.items()))
+
+
+def test_rows_that_are_refused_one_at_a_time_do_not_cost_the_whole_batch_each() -> None:
+    seen = 0
+
+    class OneAtATime(Transform):
+        def apply(self, batch: Batch) -> list[Batch]:
+            nonlocal seen
+            seen += len(batch)
+            for row, value in enumerate(batch.value.values):
+                if value % 2:
+                    raise BadRecord(f"{value} is odd", row)
+            return [batch]
+
+    one = Chain([Stage("a", OneAtATime(), "OneAtATime")])
+    made, failures = one.apply(sink_batch(list(range(2000)), None))
+    assert [value for each in made for value in each.value.values] == list(range(0, 2000, 2))
+    assert [each.row for each in failures] == list(range(1, 2000, 2))
+    assert [str(each.error) for each in failures[:2]] == ["1 is odd", "3 is odd"]
+    assert seen < 2000 * 15  # and not 2000 * 1000

@@ -116,7 +116,9 @@ class SideTransform(Transform):
         if not len(column):
             return []
         if column.schema is None or isinstance(column.values, list):
-            return [self.with_side(batch, Column(None, self._each(list(column.values), batch)))]
+            values = column.values if isinstance(column.values, list) else list(column.values)
+            made = self.maps(values, batch) if _all_maps(values) else None
+            return [self.with_side(batch, Column(None, self._each(values, batch) if made is None else made))]
         array = column.values
         if self.nulls_pass and array.null_count == len(array):
             return [batch]
@@ -139,6 +141,11 @@ class SideTransform(Transform):
             raise BadRecords(bad)
         return made
 
+    def maps(self, values: list[dict[str, Any]], batch: Batch) -> list[Any] | None:
+        """Values without schema that are all maps, at once; None: each by itself (`value`), also where one of
+        them is refused. The given maps stay as they are."""
+        return None
+
     @abstractmethod
     def value(self, value: Any, row: int, batch: Batch) -> Any:
         """A value without schema. RowError."""
@@ -146,6 +153,10 @@ class SideTransform(Transform):
     @abstractmethod
     def column(self, schema: Schema, array: pa.Array, batch: Batch) -> Column:
         """A column with schema; null rows stay null. BadRecords."""
+
+
+def _all_maps(values: list[Any]) -> bool:
+    return set(map(type, values)) == {dict}
 
 
 def sides(base: type[SideTransform]) -> tuple[type[SideTransform], type[SideTransform]]:

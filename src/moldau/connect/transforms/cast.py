@@ -60,6 +60,9 @@ def _spec_error(value: Any) -> str | None:
     return None
 
 
+_INT64 = 1 << 63
+
+
 class Cast(SideTransform):
     """Changes the types of fields."""
 
@@ -82,6 +85,23 @@ class Cast(SideTransform):
         self._casts = spec_of(settings.get("spec") or ())
         self._whole = self._casts.get(WHOLE)
 
+    def maps(self, values: list[dict[str, Any]], batch: Batch) -> list[Any] | None:
+        """See SideTransform."""
+        if self._whole is not None:
+            return None
+        made = list(map(dict.copy, values))
+        for name, kind in self._casts.items():
+            found = [value.get(name) for value in made]
+            cast = _at_once(found, kind)
+            if cast is None:
+                try:
+                    cast = [_cast_field(each, kind) for each in found]
+                except RowError:
+                    return None  # each by itself says which one it is
+            for value, each in zip(made, cast, strict=True):
+                value[name] = each
+        return made
+
     def value(self, value: Any, row: int, batch: Batch) -> Any:
         """See SideTransform."""
         if self._whole is not None:
@@ -90,10 +110,7 @@ class Cast(SideTransform):
             return cast_value(value, self._whole)
         made = dict(require_map(value, PURPOSE))
         for name, kind in self._casts.items():
-            found = made.get(name)
-            if isinstance(found, (dict, list)):
-                raise RowError(_unsupported(Type.MAP if isinstance(found, dict) else Type.ARRAY))
-            made[name] = cast_value(found, kind)
+            made[name] = _cast_field(made.get(name), kind)
         return made
 
     def column(self, schema: Schema, array: pa.Array, batch: Batch) -> Column:
@@ -129,6 +146,28 @@ class Cast(SideTransform):
             raise all_bad(array, str(error)) from None
         made = Schema(kind, schema.optional, default=default)
         return Column(made, cast_array(schema, kind, array))
+
+
+def _at_once(values: list[Any], kind: Type) -> list[Any] | None:
+    """Values of one Python type, where that is all there is to see to; None: it is not."""
+    types = set(map(type, values))
+    types.discard(type(None))
+    if types == {int} and kind is Type.STRING:
+        return [None if each is None else str(each) for each in values]
+    if types == {int} and kind is Type.INT64:
+        whole = [each for each in values if each is not None]
+        return values if min(whole) >= -_INT64 and max(whole) < _INT64 else None
+    if types == {str} and kind is Type.STRING:
+        return values
+    if types <= {float} and kind is Type.FLOAT64:
+        return values
+    return None
+
+
+def _cast_field(value: Any, kind: Type) -> Any:
+    if isinstance(value, (dict, list)):
+        raise RowError(_unsupported(Type.MAP if isinstance(value, dict) else Type.ARRAY))
+    return cast_value(value, kind)
 
 
 def _required(schema: Schema | None) -> Schema:

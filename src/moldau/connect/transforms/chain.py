@@ -123,8 +123,15 @@ def in_order(batches: Sequence[Batch]) -> Sequence[Batch]:
     ]
 
 
-def _through(stage: Stage, batch: Batch, failures: list[Failure]) -> Sequence[Batch]:
+_REFUSED_IN_TURN = 3
+"""So many rows of a batch may be refused one at a time, and the rest be transformed again for each."""
+
+
+def _through(
+    stage: Stage, batch: Batch, failures: list[Failure], in_turn: int = _REFUSED_IN_TURN
+) -> Sequence[Batch]:
     """The transform's answer, without the rows that it refuses."""
+    refused_alone = 0
     while len(batch):
         try:
             return _with_rows(stage.transform.apply(batch), batch)
@@ -133,25 +140,26 @@ def _through(stage: Stage, batch: Batch, failures: list[Failure]) -> Sequence[Ba
         except BadRecords as error:
             bad = {row: BadRecord(reason, row) for row, reason in error.rows}
         except BadRecord as error:
-            if error.index is None or len(batch) == 1:
-                return _one_by_one(stage, batch, failures, error)
+            refused_alone += 1
+            if error.index is None or len(batch) == 1 or refused_alone > in_turn:
+                return _by_halves(stage, batch, failures, error)
             bad = {error.index: error}
         except Exception as error:
-            return _one_by_one(stage, batch, failures, error)
+            return _by_halves(stage, batch, failures, error)
         failures += [Failure(_row(batch, index), stage, error) for index, error in bad.items()]
         batch = batch.take([row for row in range(len(batch)) if row not in bad])
     return []
 
 
-def _one_by_one(stage: Stage, batch: Batch, failures: list[Failure], error: Exception) -> Sequence[Batch]:
-    """Each row by itself, since the transform did not say which one is bad."""
+def _by_halves(stage: Stage, batch: Batch, failures: list[Failure], error: Exception) -> Sequence[Batch]:
+    """Both halves by themselves, since the transform did not say which rows are bad, or says it of one at a
+    time: with b bad rows of n, b log n batches, and not b times all."""
     if len(batch) == 1:
         failures.append(Failure(_row(batch, 0), stage, error))
         return []
-    made: list[Batch] = []
-    for row in range(len(batch)):
-        made += _through(stage, batch.slice(row, 1), failures)
-    return made
+    half = len(batch) // 2
+    first = _through(stage, batch.slice(0, half), failures, 0)
+    return [*first, *_through(stage, batch.slice(half, len(batch) - half), failures, 0)]
 
 
 def _row(batch: Batch, index: int) -> int:

@@ -75,6 +75,7 @@ class InsertField(SideTransform):
         if settings.get("static.field") is not None and settings.get("static.value") is None:
             raise ConnectError("No value specified for static field: static.value")
         self._static = settings.get("static.value")
+        self._added: list[dict[str, Any]] | None = None
 
     def apply(self, batch: Batch) -> Sequence[Batch]:
         """See Transform."""
@@ -84,9 +85,26 @@ class InsertField(SideTransform):
                 "org.apache.kafka.connect.source.SourceRecord"
             )
             raise BadRecord(reason, 0)
-        if isinstance(batch.value.values if not self.is_key else batch.key.values, list):
-            self._added = self._values(batch)
+        self._added = None
         return super().apply(batch)
+
+    def maps(self, values: list[dict[str, Any]], batch: Batch) -> list[Any] | None:
+        """See SideTransform."""
+        made = list(map(dict.copy, values))
+        for each in self._inserted:
+            name = each.name
+            if each.source == "timestamp.field":
+                column = batch.timestamps_ms
+            elif each.source == "offset.field" and batch.offsets is not None:
+                column = batch.offsets
+            else:
+                found = self._value(each.source, batch)
+                for value in made:
+                    value[name] = found
+                continue
+            for value, found in zip(made, column.to_pylist(), strict=True):
+                value[name] = found
+        return made
 
     def _values(self, batch: Batch) -> list[dict[str, Any]]:
         """What is added to each record that has no schema."""
@@ -103,6 +121,8 @@ class InsertField(SideTransform):
 
     def value(self, value: Any, row: int, batch: Batch) -> Any:
         """See SideTransform."""
+        if self._added is None:
+            self._added = self._values(batch)
         return {**require_map(value, PURPOSE), **self._added[row]}
 
     def _value(self, source: str, batch: Batch) -> Any:

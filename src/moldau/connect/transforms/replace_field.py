@@ -46,6 +46,10 @@ def _renames_error(value: Any) -> str | None:
     return None
 
 
+_NAMED_MAX = 8
+"""Of more fields that are named, all of a record are looked at instead of these."""
+
+
 class _Plan(dict[str, str | None]):
     """What becomes of each name that was seen; None: it is left out."""
 
@@ -80,6 +84,34 @@ class ReplaceField(SideTransform):
 
     def _keeps(self, name: str) -> bool:
         return name not in self._exclude and (not self._include or name in self._include)
+
+    def maps(self, values: list[dict[str, Any]], batch: Batch) -> list[Any] | None:
+        """See SideTransform."""
+        if self._include or len(self._exclude) + len(self._renames) > _NAMED_MAX:
+            plan = self._plan
+            return [
+                {new: each for name, each in value.items() if (new := plan[name]) is not None}
+                for value in values
+            ]
+        made = list(map(dict.copy, values))
+        for name in self._exclude:
+            for value in made:
+                value.pop(name, None)
+        if self._renames:
+            self._rename(made)
+        return made
+
+    def _rename(self, made: list[dict[str, Any]]) -> None:
+        """New names come last in a record; where one is there already, the order of the fields decides."""
+        renamed, plan = [each for each in self._renames.items() if each[0] not in self._exclude], self._plan
+        old_names = {old for old, _ in renamed}
+        for row, value in enumerate(made):
+            if any(new in value and new not in old_names for _, new in renamed):
+                made[row] = {plan[name] or name: each for name, each in value.items()}
+                continue
+            found = [(new, value.pop(old)) for old, new in renamed if old in value]
+            for new, each in found:
+                value[new] = each
 
     def value(self, value: Any, row: int, batch: Batch) -> Any:
         """See SideTransform."""
