@@ -14,7 +14,7 @@ from moldau.client.admin.problem import KafkaProblem
 from moldau.common.protocol.acls import AclFilter
 from moldau.common.protocol.errors import ErrorCode
 from moldau.common.protocol.operations import Operation
-from moldau.services.rest.kafka.admin_threads import KafkaAdmin
+from moldau.services.kafka.admin_threads import KafkaAdmin
 from moldau.testing import Broker
 
 pytestmark = pytest.mark.client

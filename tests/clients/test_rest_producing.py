@@ -8,7 +8,7 @@ from confluent_kafka import Consumer, TopicPartition
 
 from moldau.client.admin.problem import KafkaProblem
 from moldau.common.protocol.errors import ErrorCode
-from moldau.services.rest.kafka.producing import Delivered, OutgoingRecord, Producers
+from moldau.services.kafka.producing import Delivered, OutgoingRecord, Producers
 from moldau.testing import Broker
 
 MIB = 1024 * 1024

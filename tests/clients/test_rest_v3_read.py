@@ -225,7 +225,7 @@ def test_a_tail_outlives_a_broker_that_is_away_for_long(monkeypatch: pytest.Monk
                 raise
 
         monkeypatch.setattr(read_records_module, "find_topic", watched)
-        monkeypatch.setattr("moldau.services.rest.kafka.admin_threads.PATIENCE_MS", 500)
+        monkeypatch.setattr("moldau.services.kafka.admin_threads.PATIENCE_MS", 500)
         with Tail(client, "outlived", value_format="string") as tail:
             broker.kill()
             while not asked:

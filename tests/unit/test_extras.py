@@ -16,7 +16,7 @@ BESIDE = {"pandas": "Spark's own Arrow functions need it", "httptools": "named t
 
 
 @pytest.mark.parametrize(
-    "extra", ["spark", "cluster", "sqlalchemy", "security", "schemas", "registry", "rest"]
+    "extra", ["spark", "cluster", "sqlalchemy", "security", "schemas", "registry", "rest", "console"]
 )
 def test_packages_of_an_extra_are_imported(extra: str, pytestconfig: pytest.Config) -> None:
     project = tomllib.loads((pytestconfig.rootpath / "pyproject.toml").read_text())["project"]

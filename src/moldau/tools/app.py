@@ -47,6 +47,7 @@ COMMANDS: dict[str, str] = {
     "agent": "moldau.tools.commands.agent.command",
     "rest": "moldau.tools.commands.rest.command",
     "lag": "moldau.tools.commands.lag.command",
+    "console": "moldau.tools.commands.console.command",
     "demo": "moldau.tools.demo.command",
     "demo-connect": "moldau.tools.demo.connect.command",
     "kafka-home": "moldau.tools.kafka.homes.home",

@@ -12,9 +12,9 @@ from types import SimpleNamespace
 from typing import Any
 
 from moldau.services.http.bodies import parse_json, parsed_bytes, text_bytes
-from moldau.services.rest.byte_budget import ByteBudget
+from moldau.services.kafka.byte_budget import ByteBudget
+from moldau.services.kafka.reading import AHEAD_BYTES, Reader
 from moldau.services.rest.embedded import Format
-from moldau.services.rest.kafka.reading import AHEAD_BYTES, Reader
 from moldau.services.rest.v2 import produce, reading
 from moldau.services.rest.v2.record_pieces import RecordPieces
 from moldau.services.rest.v3.read_record_json import RecordShower

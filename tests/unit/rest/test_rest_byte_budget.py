@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from moldau.services.rest.byte_budget import ByteBudget
+from moldau.services.kafka.byte_budget import ByteBudget
 
 LONG_SECONDS = 100.0
 

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from moldau.services.http.context import CLIENT_IS_GONE
-from moldau.services.rest.byte_budget import ByteBudget
+from moldau.services.kafka.byte_budget import ByteBudget
+from moldau.services.kafka.producing import Producers
+from moldau.services.kafka.reading import Readers
 from moldau.services.rest.embedded import Format
-from moldau.services.rest.kafka.producing import Producers
-from moldau.services.rest.kafka.reading import Readers
 from moldau.services.rest.v2.consumers import RecordsResponse
 from moldau.services.rest.v2.fields import Place
 from moldau.services.rest.v2.reading import ReadRequest, Records, read

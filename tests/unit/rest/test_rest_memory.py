@@ -10,7 +10,7 @@ from memory_shapes import SHAPES, Endless
 
 from moldau.services.http.context import MemoryBudget, RequestContext
 from moldau.services.http.problems import HttpProblem
-from moldau.services.rest.kafka.reading import _consumed
+from moldau.services.kafka.reading import _consumed
 
 PROGRAM = Path(__file__).with_name("memory_shapes.py")
 SLACK_BYTES = 8 * 1024 * 1024

@@ -26,11 +26,11 @@ from moldau.services.http.counters import Sample
 from moldau.services.http.media_types import JSON
 from moldau.services.http.rights import Rights
 from moldau.services.http.server import HttpServer
-from moldau.services.rest.byte_budget import ByteBudget
+from moldau.services.kafka.admin_threads import KafkaAdmin
+from moldau.services.kafka.byte_budget import ByteBudget
+from moldau.services.kafka.producing import Producers
+from moldau.services.kafka.reading import Readers
 from moldau.services.rest.cluster_probe import ClusterProbe
-from moldau.services.rest.kafka.admin_threads import KafkaAdmin
-from moldau.services.rest.kafka.producing import Producers
-from moldau.services.rest.kafka.reading import Readers
 from moldau.services.rest.openapi.pages import page_routes
 from moldau.services.rest.request_limits import RequestLimits, ServedOperations
 from moldau.services.rest.schema_choice import Schemas

@@ -8,7 +8,7 @@ import logging
 from moldau.client.admin.problem import KafkaProblem
 from moldau.client.admin.topics import describe_cluster
 from moldau.services.http.application import Health
-from moldau.services.rest.kafka.admin_threads import KafkaAdmin
+from moldau.services.kafka.admin_threads import KafkaAdmin
 
 log = logging.getLogger("moldau.rest")
 

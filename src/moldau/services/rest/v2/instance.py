@@ -34,8 +34,8 @@ from confluent_kafka import (
 )
 
 from moldau.services.http.problems import HttpProblem
+from moldau.services.kafka.librdkafka_errors import problem_in
 from moldau.services.rest.embedded import Format
-from moldau.services.rest.kafka.librdkafka_errors import problem_in
 from moldau.services.rest.v2.errors import (
     KAFKA_RETRIABLE_ERROR,
     illegal_state,

@@ -20,7 +20,7 @@ from confluent_kafka import Consumer, KafkaException
 from moldau.client.librdkafka_settings import client_settings, create
 from moldau.services.http.context import ANONYMOUS
 from moldau.services.http.problems import HttpProblem
-from moldau.services.rest.byte_budget import ByteBudget
+from moldau.services.kafka.byte_budget import ByteBudget
 from moldau.services.rest.settings import RestSettings
 from moldau.services.rest.v2.errors import (
     NOT_AUTHORIZED,

@@ -21,8 +21,8 @@ from moldau.services.http.bodies import parsed_bytes, read_bytes
 from moldau.services.http.context import context_of
 from moldau.services.http.problems import HttpProblem
 from moldau.services.http.rights import Kind, Operation
+from moldau.services.kafka.producing import Record
 from moldau.services.rest.embedded import BadData, Format, to_bytes
-from moldau.services.rest.kafka.producing import Record
 from moldau.services.rest.schema_choice import SchemaChoice, SchemaCoder
 from moldau.services.rest.v2 import fields
 from moldau.services.rest.v2.errors import (

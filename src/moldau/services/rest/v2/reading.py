@@ -25,9 +25,9 @@ from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, KafkaError, Message
 
 from moldau.common.core.message_headers import message_headers
 from moldau.services.http.problems import HttpProblem
-from moldau.services.rest.byte_budget import ByteBudget
+from moldau.services.kafka.byte_budget import ByteBudget
+from moldau.services.kafka.librdkafka_errors import problem_of
 from moldau.services.rest.embedded import BadData, Format, schema_json_text, to_json_text
-from moldau.services.rest.kafka.librdkafka_errors import problem_of
 from moldau.services.rest.schema_choice import Schemas
 from moldau.services.rest.v2.errors import KAFKA_ERROR, KAFKA_RETRIABLE_ERROR, illegal_state, request_problem
 from moldau.services.rest.v2.fields import Place

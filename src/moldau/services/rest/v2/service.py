@@ -14,7 +14,7 @@ from moldau.client.admin.topics import Topic, describe_topics
 from moldau.client.cluster import Cluster
 from moldau.services.http.context import context_of
 from moldau.services.http.rights import Kind, Operation, Rights
-from moldau.services.rest.byte_budget import ByteBudget
+from moldau.services.kafka.byte_budget import ByteBudget
 from moldau.services.rest.request_limits import RequestLimits, ServedOperations
 from moldau.services.rest.settings import RestSettings
 from moldau.services.rest.v2.errors import request_problem
@@ -23,8 +23,8 @@ from moldau.services.rest.v2.instances import Instances
 if TYPE_CHECKING:
     from starlette.routing import BaseRoute
 
-    from moldau.services.rest.kafka.admin_threads import KafkaAdmin
-    from moldau.services.rest.kafka.producing import Producers
+    from moldau.services.kafka.admin_threads import KafkaAdmin
+    from moldau.services.kafka.producing import Producers
     from moldau.services.rest.schema_choice import Schemas
 
 ResultT = TypeVar("ResultT")

@@ -29,7 +29,7 @@ from moldau.services.http.answers import NOT_COMPRESSED
 from moldau.services.http.bodies import parse_shallow_json, pieces
 from moldau.services.http.context import context_of
 from moldau.services.http.problems import HttpProblem
-from moldau.services.rest.kafka.producing import Outcome, OutgoingRecord
+from moldau.services.kafka.producing import Outcome, OutgoingRecord
 from moldau.services.rest.v3.call import Call
 from moldau.services.rest.v3.errors import INVALID_PAYLOAD, http_problem
 from moldau.services.rest.v3.json_stream import JsonSplitter

@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 from moldau.client.admin.problem import KafkaProblem
 from moldau.services.http.problems import HttpProblem
-from moldau.services.rest.kafka.producing import Outcome
+from moldau.services.kafka.producing import Outcome
 from moldau.services.rest.v3 import fields
 from moldau.services.rest.v3.call import Call
 from moldau.services.rest.v3.errors import BATCH_REFUSED, http_problem

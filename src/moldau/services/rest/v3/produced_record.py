@@ -16,8 +16,8 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from moldau.services.http.problems import HttpProblem
+from moldau.services.kafka.producing import Delivered, OutgoingRecord
 from moldau.services.rest.embedded import BadData, Format, format_of, to_bytes
-from moldau.services.rest.kafka.producing import Delivered, OutgoingRecord
 from moldau.services.rest.schema_choice import SchemaChoice, SchemaCoder
 from moldau.services.rest.v3 import fields
 from moldau.services.rest.v3.errors import INVALID_PAYLOAD, PARTITION_NOT_FOUND

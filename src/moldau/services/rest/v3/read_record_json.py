@@ -19,8 +19,8 @@ import orjson
 
 from moldau.common.core.compact_json import compact_json
 from moldau.services.http.problems import HttpProblem
+from moldau.services.kafka.reading import ReadRecord
 from moldau.services.rest.embedded import BadData, Format, format_of, json_text, to_json_text
-from moldau.services.rest.kafka.reading import ReadRecord
 from moldau.services.rest.v3.fields import shown
 from moldau.services.rest.v3.produced_record import timestamp_text
 

@@ -27,7 +27,7 @@ from moldau.services.http.answers import NOT_COMPRESSED, bytes_answer
 from moldau.services.http.context import context_of
 from moldau.services.http.media_types import choose
 from moldau.services.http.problems import HttpProblem, plain_problem
-from moldau.services.rest.kafka.reading import Reader, ReadRecord, TooManyReaders
+from moldau.services.kafka.reading import Reader, ReadRecord, TooManyReaders
 from moldau.services.rest.v3.call import Call
 from moldau.services.rest.v3.errors import PARTITION_NOT_FOUND, http_problem
 from moldau.services.rest.v3.operations import Query, Right, operation

@@ -31,9 +31,9 @@ from moldau.services.rest.v3.resource_names import resource_name
 from moldau.services.rest.v3.resources import Links
 
 if TYPE_CHECKING:
-    from moldau.services.rest.kafka.admin_threads import KafkaAdmin
-    from moldau.services.rest.kafka.producing import Producers
-    from moldau.services.rest.kafka.reading import Readers
+    from moldau.services.kafka.admin_threads import KafkaAdmin
+    from moldau.services.kafka.producing import Producers
+    from moldau.services.kafka.reading import Readers
     from moldau.services.rest.schema_choice import Schemas
 
 CLUSTER = "kafka"

@@ -67,7 +67,9 @@ async def _serve(settings: StaticSettings, as_json: bool, services: "Services | 
     await started
     urls: dict[str, str] = {}
     if services is not None:
-        begun = asyncio.ensure_future(services.start(node.address))
+        scheme = "http" if node.http_tls is None else "https"
+        health_url = f"{scheme}://{node.http_address}".replace("//0.0.0.0:", "//127.0.0.1:")
+        begun = asyncio.ensure_future(services.start(node.address, health_url if node.http_address else ""))
         await asyncio.wait({begun, stopped}, return_when=asyncio.FIRST_COMPLETED)
         problem = begun.exception() if begun.done() else None
         if problem is not None or not begun.done():

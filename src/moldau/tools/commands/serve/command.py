@@ -51,8 +51,8 @@ OPTIONS = (
     Option(
         ("--with",),
         "NAMES",
-        "Services in the same process: registry, rest, connect, lag, several with commas; NAME=HOST:PORT for "
-        "an address.",
+        "Services in the same process: registry, rest, connect, lag, console, several with commas; "
+        "NAME=HOST:PORT for an address.",
     ),
     Option(("--json",), "", "Print the ready line as JSON, for programs."),
 )
@@ -67,7 +67,7 @@ class Mistake(Exception):
         self.exit_code = exit_code
 
 
-SERVICES = ("registry", "rest", "connect", "lag")
+SERVICES = ("registry", "rest", "connect", "lag", "console")
 """What `--with` takes. Settings of theirs are those of --set that begin with the name and a dot."""
 
 

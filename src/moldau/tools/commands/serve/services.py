@@ -1,4 +1,4 @@
-"""`moldau serve --with registry,rest,connect,lag`: HTTP services in the broker's process.
+"""`moldau serve --with registry,rest,connect,lag,console`: HTTP services in the broker's process.
 
 Each has a thread with an event loop of its own, and reaches the broker over a socket, as it would from
 another machine. They start when the broker serves and stop before it. Imported only where they are asked for.
@@ -17,12 +17,13 @@ from moldau.tools.commands.serve.command import MISUSED, SERVICES, Mistake, spli
 if TYPE_CHECKING:
     from moldau.services.http.server import ServerThread
 
-_PORTS = {"registry": "8081", "rest": "8082", "connect": "8083", "lag": "8000"}
+_PORTS = {"registry": "8081", "rest": "8082", "connect": "8083", "lag": "8000", "console": "8080"}
 _TITLES = {
     "registry": "the schema registry",
     "rest": "the REST proxy",
     "connect": "the Connect worker",
     "lag": "the lag service",
+    "console": "the console",
 }
 
 Serving = Callable[[], AbstractAsyncContextManager[Any]]
@@ -40,14 +41,16 @@ class Services:
         self.texts = texts
         self._running: list[ServerThread] = []
 
-    async def start(self, broker_address: str) -> dict[str, str]:
-        """Start them, beside a broker that serves; their addresses. ServiceFailed."""
+    async def start(self, broker_address: str, health_url: str = "") -> dict[str, str]:
+        """Start them, beside a broker that serves (and tells its health at `health_url`); their addresses.
+        ServiceFailed."""
         loop = asyncio.get_running_loop()
         urls: dict[str, str] = {}
         for name in SERVICES:  # the proxy uses the registry, so that comes first
             if name not in self.texts:
                 continue
-            thread = await loop.run_in_executor(None, self._started, name, broker_address, urls)
+            known = {**urls, "health": health_url} if health_url else urls
+            thread = await loop.run_in_executor(None, self._started, name, broker_address, known)
             urls[name] = thread.served.url
         return urls
 
@@ -100,6 +103,8 @@ def _serving(name: str, texts: Mapping[str, str], broker_address: str, urls: Map
 
         configured = configuration_beside(broker_address, texts)
         return lambda: serve_lag(configured)
+    if name == "console":
+        return _serving_console(texts, broker_address, urls)
     from moldau.services.rest.app import serve_rest
     from moldau.services.rest.settings import rest_configuration
 
@@ -123,6 +128,22 @@ def _serving_connect(texts: Mapping[str, str], broker_address: str, urls: Mappin
             given.setdefault(f"{side}.converter.schema.registry.url", url)
     configuration = worker_configuration(given)
     return lambda: serve_connect(configuration)
+
+
+def _serving_console(texts: Mapping[str, str], broker_address: str, urls: Mapping[str, str]) -> Serving:
+    from moldau.services.console.app import serve_console
+    from moldau.services.console.settings import console_configuration
+
+    given = {"bootstrap.servers": broker_address}
+    for service, setting in (
+        ("registry", "schema.registry.url"),
+        ("connect", "moldau.console.connect.urls"),
+        ("health", "moldau.console.health.urls"),
+    ):
+        if service in urls:
+            given[setting] = urls[service].replace("//0.0.0.0:", "//127.0.0.1:")
+    configuration, _ = console_configuration({**given, **texts})
+    return lambda: serve_console(configuration)
 
 
 def services_of(names: str, assignments: Sequence[str]) -> Services:

@@ -19,7 +19,7 @@ from confluent_kafka.admin import TopicMetadata
 from moldau.client.admin.problem import KafkaProblem
 from moldau.common.core.backoff import pauses
 from moldau.common.protocol.errors import ErrorCode
-from moldau.services.rest.kafka.librdkafka_errors import problem_in, problem_of
+from moldau.services.kafka.librdkafka_errors import problem_in, problem_of
 
 _THREADS = 4
 _WAITING_MAX = 1_000

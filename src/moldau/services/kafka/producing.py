@@ -26,9 +26,9 @@ from moldau.client.admin.problem import KafkaProblem
 from moldau.client.librdkafka_settings import client_settings, create
 from moldau.common.protocol.errors import ErrorCode
 from moldau.services.http.context import CLIENT_IS_GONE
-from moldau.services.rest.byte_budget import ByteBudget
-from moldau.services.rest.kafka.librdkafka_errors import problem_in, problem_of
-from moldau.services.rest.kafka.topic_sizes import TopicSizes
+from moldau.services.kafka.byte_budget import ByteBudget
+from moldau.services.kafka.librdkafka_errors import problem_in, problem_of
+from moldau.services.kafka.topic_sizes import TopicSizes
 
 log = logging.getLogger("moldau.rest")
 

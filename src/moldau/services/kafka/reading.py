@@ -29,8 +29,8 @@ from confluent_kafka import (
 
 from moldau.client.librdkafka_settings import client_settings, create
 from moldau.common.core.message_headers import message_headers
-from moldau.services.rest.byte_budget import ByteBudget
-from moldau.services.rest.kafka.librdkafka_errors import problem_in, problem_of
+from moldau.services.kafka.byte_budget import ByteBudget
+from moldau.services.kafka.librdkafka_errors import problem_in, problem_of
 
 log = logging.getLogger("moldau.rest")
 

@@ -1,0 +1,301 @@
+"""Refreshes the snapshot in the background, a slice at a time; pages never ask the cluster for a list.
+
+    each round     Metadata of all topics (1 request), offsets (2 for each SLICE_PARTITIONS partitions and
+                   leader), groups (1 a coordinator; described and their offsets read, SLICE_GROUPS at a time)
+    now and then   log directories (1 a broker), the brokers' own verdicts
+
+After every slice others have their turn, and a round is followed by a pause of several times its length, so
+that a large or slow cluster is not kept busy by being looked at. While nobody looks, rounds are rarer: enough
+for the courses of lag and rates.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, Protocol, TypeVar
+
+from moldau.client.admin.group_positions import positions_of_groups
+from moldau.client.admin.groups import Group, Listed, describe_groups, list_all_groups
+from moldau.client.admin.layout import Place
+from moldau.client.admin.log_dirs import log_directories_if_told
+from moldau.client.admin.problem import KafkaProblem
+from moldau.client.admin.routing import metadata
+from moldau.client.cluster import Cluster
+from moldau.client.errors import ClientError
+from moldau.client.offsets import EARLIEST, LATEST
+from moldau.services.console.facts.broker_health import BrokerHealth
+from moldau.services.console.facts.series import Series
+from moldau.services.console.facts.snapshot import (
+    Ends,
+    GroupFacts,
+    Snapshot,
+    first_snapshot,
+    group_with_offsets,
+    with_ends,
+    with_groups,
+    with_sizes,
+)
+from moldau.services.console.facts.timeline import Event, Timeline, events_between
+from moldau.services.console.facts.verdict import Verdict, verdict_of
+
+log = logging.getLogger("moldau.console")
+
+T = TypeVar("T")
+
+SLICE_PARTITIONS = 2_000
+SLICE_GROUPS = 200
+IDLE_AFTER_SECONDS = 300.0
+IDLE_PAUSE_SECONDS = 30.0
+FIRST_WAIT_SECONDS = 20.0
+SLOW_PARTS_SECONDS = 20.0
+"""How often directories are looked at."""
+_PAUSE_FACTOR = 4
+ALL_TOPICS = ""
+"""The name of the course of all topics together: no topic has it."""
+
+
+class Admin(Protocol):
+    """Calls functions of a cluster in a thread, always the same one: it keeps what it knows of leaders."""
+
+    async def call(self, work: Callable[[Cluster], T]) -> T:
+        """KafkaProblem for every failure of the cluster."""
+        ...
+
+
+class Facts:
+    """What is known; `start` begins the rounds in the running event loop."""
+
+    def __init__(
+        self,
+        admin: Admin,
+        health: BrokerHealth,
+        refresh_seconds: float = 5.0,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.timeline = Timeline()
+        self.ends = Series()
+        """The sum of the end offsets of each topic."""
+        self.lags = Series()
+        """The lag of each group."""
+        self.told: Mapping[int, Mapping[str, Any]] = {}
+        self.problem = ""
+        """Why the last round failed."""
+        self.changed = asyncio.Event()
+        """Set, and replaced by a new one, when there is a newer snapshot."""
+        self._admin = admin
+        self._health = health
+        self._refresh_seconds = refresh_seconds
+        self._clock = clock
+        self._snapshot: Snapshot | None = None
+        self._first = asyncio.Event()
+        self._wanted = asyncio.Event()
+        self._looked_at = clock()
+        self._slow_parts_at = -SLOW_PARTS_SECONDS
+        self._task: asyncio.Task[None] | None = None
+
+    # -- for pages ----------------------------------------------------------------------------------------
+
+    async def snapshot(self) -> Snapshot:
+        """The newest; waits for the first. KafkaProblem: there is none yet."""
+        self._looked_at = self._clock()
+        if self._snapshot is None:
+            self._wanted.set()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(FIRST_WAIT_SECONDS):
+                    await self._first.wait()
+        if self._snapshot is None:
+            raise KafkaProblem(7, self.problem or "The cluster has not answered yet.")
+        return self._snapshot
+
+    @property
+    def known(self) -> Snapshot | None:
+        """The newest, if there is one."""
+        return self._snapshot
+
+    def verdict(self, snapshot: Snapshot) -> Verdict:
+        """How the cluster is, and why."""
+        return verdict_of(snapshot, self.told, self.problem)
+
+    def refresh(self) -> None:
+        """Something was changed: have a round soon."""
+        self._wanted.set()
+
+    async def refreshed(self, wait_seconds: float = 3.0) -> None:
+        """Have a round, and wait for its first part for a while."""
+        changed = self.changed
+        self._wanted.set()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(wait_seconds):
+                await changed.wait()
+
+    # -- rounds ---------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Begin."""
+        self._task = asyncio.ensure_future(self._run())
+
+    async def close(self) -> None:
+        """End."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    async def _run(self) -> None:
+        while True:
+            began = self._clock()
+            self._wanted.clear()
+            try:
+                await self.round()
+            except (KafkaProblem, ClientError) as problem:
+                self._failed(str(problem))
+            except Exception:
+                log.exception("looking at the cluster failed: this is a bug")
+                self._failed("looking at it failed: the console's log has the reason")
+            took = self._clock() - began
+            idle = self._clock() - self._looked_at > IDLE_AFTER_SECONDS
+            pause = max(IDLE_PAUSE_SECONDS if idle else self._refresh_seconds, _PAUSE_FACTOR * took)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(pause):
+                    await self._wanted.wait()
+
+    def _failed(self, why: str) -> None:
+        if why != self.problem:
+            if not self.problem:
+                self.timeline.add([Event(_now_ms(), "bad", f"The cluster does not answer: {why}")])
+            log.warning("the cluster at hand does not answer: %s", why)
+        self.problem = why
+        self._tell()
+
+    def _tell(self) -> None:
+        changed, self.changed = self.changed, asyncio.Event()
+        changed.set()
+
+    def _set(self, snapshot: Snapshot) -> None:
+        before, self._snapshot = self._snapshot, snapshot
+        if self.problem:
+            self.timeline.add([Event(snapshot.taken_at_ms, "good", "The cluster answers again")])
+            self.problem = ""
+        if before is not None:
+            self.timeline.add(events_between(before, snapshot))
+        self._first.set()
+        self._tell()
+
+    async def round(self) -> None:
+        """All parts once. KafkaProblem: the cluster does not answer."""
+        before = self._snapshot
+        answer = await self._admin.call(metadata)
+        snapshot = await asyncio.to_thread(first_snapshot, answer, _now_ms(), before)
+        del answer
+        self._set(snapshot)
+        brokers = list(snapshot.brokers.values())
+        self.told = await asyncio.to_thread(self._health.told, brokers)
+        snapshot = await self._with_ends(snapshot)
+        self._set(snapshot)
+        if self._clock() - self._slow_parts_at >= SLOW_PARTS_SECONDS:
+            self._slow_parts_at = self._clock()
+            sizes = await self._sizes(snapshot)
+            if sizes is not None:
+                snapshot = await asyncio.to_thread(with_sizes, snapshot, sizes)
+                self._set(snapshot)
+        snapshot = await self._with_groups(snapshot)
+        self._set(snapshot)
+
+    async def _with_ends(self, snapshot: Snapshot) -> Snapshot:
+        places = await asyncio.to_thread(snapshot.led)
+        found: dict[Place, Ends] = {}
+        for part in _slices(places, SLICE_PARTITIONS):
+            try:
+                found |= await self._admin.call(lambda cluster, part=part: _ends(cluster, part))  # type: ignore[misc]
+            except KafkaProblem as problem:  # a topic that was deleted meanwhile, say: the next round has it
+                log.debug("offsets of %d partitions are not known: %s", len(part), problem)
+                found |= {place: snapshot.ends[place] for place in part if place in snapshot.ends}
+        return await asyncio.to_thread(self._summed, snapshot, found)
+
+    def _summed(self, snapshot: Snapshot, found: Mapping[Place, Ends]) -> Snapshot:
+        totals: dict[str, float] = {}
+        for (topic, _), each in found.items():
+            totals[topic] = totals.get(topic, 0) + each.end
+        totals[ALL_TOPICS] = sum(totals.values())
+        self.ends.add(_now_ms(), totals)
+        return with_ends(snapshot, found, self.ends.latest_rates(totals))
+
+    async def _sizes(self, snapshot: Snapshot) -> dict[str, int] | None:
+        """The bytes of each topic; None if no broker tells."""
+        sizes: dict[str, int] = {}
+        told = False
+        for broker in snapshot.brokers:
+            try:
+                directories = await self._admin.call(
+                    lambda cluster, broker=broker: log_directories_if_told(cluster, broker)  # type: ignore[misc]
+                )
+            except KafkaProblem:
+                continue
+            for directory in directories:
+                told = True
+                for replica in directory.replicas:
+                    sizes[replica.place[0]] = sizes.get(replica.place[0], 0) + replica.size_bytes
+        return sizes if told else None
+
+    async def _with_groups(self, snapshot: Snapshot) -> Snapshot:
+        listed = [each for each in await self._admin.call(list_all_groups) if _is_shown(each)]
+        found = [
+            GroupFacts(
+                each.group_id, each.state, each.type or "Classic", each.protocol_type, each.coordinator_id
+            )
+            for each in listed
+        ]
+        known = {each.group_id: each for each in found}
+        for part in _slices(listed, SLICE_GROUPS):
+            try:
+                described, committed = await self._admin.call(
+                    lambda cluster, part=part: _groups(cluster, part)  # type: ignore[misc]
+                )
+            except KafkaProblem as problem:
+                log.debug("%d groups are not known: %s", len(part), problem)
+                for each in part:
+                    if each.group_id in snapshot.groups:
+                        known[each.group_id] = snapshot.groups[each.group_id]
+                continue
+            for each in part:
+                known[each.group_id] = group_with_offsets(
+                    known[each.group_id],
+                    described.get(each.group_id),
+                    committed.get(each.group_id, {}),
+                    snapshot.ends,
+                )
+            await asyncio.sleep(0)
+        self.lags.add(
+            _now_ms(),
+            {name: float(group.lag) for name, group in known.items() if group.lag is not None},
+        )
+        return await asyncio.to_thread(with_groups, snapshot, known.values())
+
+
+def _is_shown(listed: Listed) -> bool:
+    return listed.protocol_type in ("", "consumer", "connect", "sr") or listed.type.lower() in ("consumer",)
+
+
+def _ends(cluster: Cluster, places: Sequence[Place]) -> dict[Place, Ends]:
+    starts = cluster.offsets(dict.fromkeys(places, EARLIEST))
+    ends = cluster.offsets(dict.fromkeys(places, LATEST))
+    return {place: Ends(starts[place], max(ends[place], starts[place])) for place in places if place in ends}
+
+
+def _groups(
+    cluster: Cluster, listed: Sequence[Listed]
+) -> tuple[dict[str, Group], dict[str, dict[Place, int]]]:
+    described = {each.group_id: each for each in describe_groups(cluster, listed)}
+    return described, positions_of_groups(cluster, listed)
+
+
+def _slices(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
+    for start in range(0, len(items), size):
+        yield items[start : start + size]
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

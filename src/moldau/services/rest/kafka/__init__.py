@@ -1,1 +1,0 @@
-"""Towards Kafka: administration, producing and reading, shared by both versions of the REST proxy."""

@@ -1,0 +1,1 @@
+"""`moldau console`: the web console as a program."""
