@@ -13,10 +13,11 @@ from moldau.tools.shared.options import (
     Bootstrap,
     ClientSettings,
     Json,
+    ServiceSettings,
     parse_assignments,
+    read_property_file,
     teach,
 )
-from moldau.tools.shared.service_options import ServiceSettings, properties_of
 
 HELP = """Show a cluster in a browser until Ctrl-C (or SIGTERM): health, topics, messages, groups and more.
 
@@ -71,7 +72,7 @@ def console(
     as_json: Json = False,
 ) -> None:
     """Run the console (see HELP)."""
-    texts = properties_of(config)
+    texts = read_property_file(config, "--config") if config is not None else {}
     texts |= parse_assignments(settings, "--set")
     texts |= {f"client.{name}": value for name, value in parse_assignments(client_settings, "-X").items()}
     if schema_registry:
