@@ -16,6 +16,7 @@ import pytest
 
 from moldau.broker.metadata import levels
 from moldau.common.settings.broker import BrokerSettings
+from moldau.services.console.settings import ConsoleSettings
 from moldau.services.registry.settings import RegistrySettings
 from moldau.services.rest.settings import RestSettings
 
@@ -34,11 +35,18 @@ INSIDE_A_HOUSE = {
 CONNECT_SETTINGS = ("moldau.connect.engine", "moldau.connect.spark")
 """Of a worker and its connectors; they are in no table of the broker's."""
 LOGGERS = {
+    "moldau.console.audit",
     name
     for path in (ROOT / "src").rglob("*.py")
     for name in re.findall(r"getLogger\(\"([\w.]+)\"\)", path.read_text())
 }
-SETTINGS = {*BrokerSettings.ROWS, *RegistrySettings.ROWS, *RestSettings.ROWS, levels.FEATURE}
+SETTINGS = {
+    *BrokerSettings.ROWS,
+    *ConsoleSettings.ROWS,
+    *RegistrySettings.ROWS,
+    *RestSettings.ROWS,
+    levels.FEATURE,
+}
 
 
 def _files() -> list[Path]:

@@ -27,7 +27,7 @@ def test_addresses_are_of_this_machine_unless_they_say_otherwise() -> None:
 @pytest.mark.parametrize(
     ("names", "assignments", "sentence"),
     [
-        ("mirror", [], "--with mirror is not known: write registry, rest or connect"),
+        ("mirror", [], "--with mirror is not known: write registry, rest, connect, lag or console"),
         ("connect", ["connect.session.timeout.ms=x"], "session.timeout.ms"),
         ("", [], "is not known"),
         ("registry", ["rest.listeners=x"], "is for a service that --with does not name"),

@@ -8,7 +8,7 @@ are on their way are bounded: a request that finds no room waits, and the client
 An idempotent producer may end with a fatal error (its producer id was fenced, a sequence was lost); it is
 then replaced, and only the records that were under way fail.
 
-Not here: making bytes of JSON (../embedded.py), and what an error is called over HTTP.
+Not here: making bytes of JSON (the REST proxy has that), and what an error is called over HTTP.
 """
 
 from __future__ import annotations

@@ -92,4 +92,4 @@ def cursor_of(text: str) -> dict[int, int]:
 
 
 def _digits(text: str) -> bool:
-    return text.isascii() and text.isdigit() and len(text) < 19
+    return text.isascii() and text.isdigit() and len(text) < 20 and int(text) < 2**63
