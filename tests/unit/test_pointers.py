@@ -35,7 +35,6 @@ INSIDE_A_HOUSE = {
 CONNECT_SETTINGS = ("moldau.connect.engine", "moldau.connect.spark")
 """Of a worker and its connectors; they are in no table of the broker's."""
 LOGGERS = {
-    "moldau.console.audit",
     name
     for path in (ROOT / "src").rglob("*.py")
     for name in re.findall(r"getLogger\(\"([\w.]+)\"\)", path.read_text())
