@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from functools import wraps
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, get_type_hints
 
 import typer
 
@@ -80,9 +80,14 @@ DEFAULT_AT_ONCE = 50
 class Connect(NamedTuple):
     """The cluster that the command line names, not connected yet: called, it is."""
 
-    bootstrap: str
-    client_settings: list[str] | None
-    timeout_seconds: float
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP
+    client_settings: ClientSettings = None
+    timeout: Timeout = DEFAULT_TIMEOUT_SECONDS
+
+    @property
+    def timeout_seconds(self) -> float:
+        """How long to wait for a broker's answer."""
+        return self.timeout
 
     def __call__(self) -> Connection:
         """The connection. CommandError if no broker answers; UsageError."""
@@ -92,30 +97,40 @@ class Connect(NamedTuple):
 
 
 def connected(command: Callable[..., None]) -> Callable[..., None]:
-    """A command on a cluster: its parameter of type Connect becomes the options of the connection, which
-    stand last.
+    """A command whose parameters may be groups of options: of a type that is a NamedTuple of options, all
+    with defaults. They become the command's options in that place, those of Connect behind all others.
     """
     signature = inspect.signature(command, eval_str=True)
-    own = [each for each in signature.parameters.values() if each.annotation is not Connect]
-    (name,) = signature.parameters.keys() - {each.name for each in own}
-    parameters = [*own, *inspect.signature(_of_connection, eval_str=True).parameters.values()]
+    groups: dict[str, Any] = {
+        each.name: each.annotation for each in signature.parameters.values() if _is_group(each.annotation)
+    }
+    parameters: list[inspect.Parameter] = []
+    for each in signature.parameters.values():
+        parameters += _options_of(groups[each.name]) if each.name in groups else [each]
+    parameters.sort(key=lambda each: each.name in Connect._fields)
 
     @wraps(command)
     def run(**given: Any) -> None:
-        of_connection = (given.pop("bootstrap"), given.pop("client_settings"), given.pop("timeout"))
-        command(**{name: Connect(*of_connection)}, **given)
+        for name, group in groups.items():
+            given[name] = group(*(given.pop(field) for field in group._fields))
+        command(**given)
 
     run.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {each.name: each.annotation for each in parameters}
     return run
 
 
-def _of_connection(
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
-    client_settings: ClientSettings = None,
-    timeout: Timeout = DEFAULT_TIMEOUT_SECONDS,
-) -> None:
-    """The parameters, as typer reads them."""
+def _is_group(kind: Any) -> bool:
+    return isinstance(kind, type) and issubclass(kind, tuple) and hasattr(kind, "_field_defaults")
+
+
+def _options_of(group: Any) -> list[inspect.Parameter]:
+    hints = get_type_hints(group, include_extras=True)
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    return [
+        inspect.Parameter(name, kind, default=group._field_defaults[name], annotation=hints[name])
+        for name in group._fields
+    ]
 
 
 def take_command_config(command: Any) -> None:

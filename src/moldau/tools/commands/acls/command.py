@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
@@ -69,17 +69,46 @@ Producer = Annotated[
 Consumer = Annotated[bool, typer.Option("--consumer", help="What a consumer needs, on topics and groups.")]
 
 
+class Resources(NamedTuple):
+    """What it is about."""
+
+    topics: Topics = None
+    groups: Groups = None
+    transactional_ids: TransactionalIds = None
+    tokens: Tokens = None
+    users: Users = None
+    cluster: Cluster = False
+
+    def named(self) -> list[tuple[ResourceType, str]]:
+        """The resources, by kind and name."""
+        from moldau.common.protocol.operations import CLUSTER_NAME, ResourceType
+
+        return [
+            *((ResourceType.TOPIC, name) for name in self.topics or ()),
+            *((ResourceType.GROUP, name) for name in self.groups or ()),
+            *((ResourceType.TRANSACTIONAL_ID, name) for name in self.transactional_ids or ()),
+            *((ResourceType.DELEGATION_TOKEN, name) for name in self.tokens or ()),
+            *((ResourceType.USER, _principal(name)) for name in self.users or ()),
+            *([(ResourceType.CLUSTER, CLUSTER_NAME)] if self.cluster else ()),
+        ]
+
+
+class Rule(NamedTuple):
+    """What is allowed, or denied, and from where."""
+
+    producer: Producer = False
+    consumer: Consumer = False
+    prefix: Prefix = False
+    hosts: Hosts = None
+    deny: Deny = False
+
+
 @app.command("list")
 @connected
 def list_(
     connect: Connect,
     principal: Principal = None,
-    topics: Topics = None,
-    groups: Groups = None,
-    transactional_ids: TransactionalIds = None,
-    tokens: Tokens = None,
-    users: Users = None,
-    cluster: Cluster = False,
+    resources: Resources = Resources(),
     applying: Annotated[
         bool, typer.Option("--applying", help="Also ACLs of prefixes and of '*' that apply to the names.")
     ] = False,
@@ -91,7 +120,7 @@ def list_(
     from moldau.common.protocol.operations import PatternType
 
     pattern = PatternType.MATCH if applying else PatternType.ANY
-    named = _resources(topics, groups, transactional_ids, tokens, users, cluster)
+    named = resources.named()
     filters = [
         EVERYTHING._replace(resource_type=kind, resource_name=name, pattern_type=pattern)
         for kind, name in named
@@ -114,24 +143,15 @@ def add(
     connect: Connect,
     principals: Principals = None,
     operations: Operations = None,
-    topics: Topics = None,
-    groups: Groups = None,
-    transactional_ids: TransactionalIds = None,
-    tokens: Tokens = None,
-    users: Users = None,
-    cluster: Cluster = False,
-    producer: Producer = False,
-    consumer: Consumer = False,
-    prefix: Prefix = False,
-    hosts: Hosts = None,
-    deny: Deny = False,
+    resources: Resources = Resources(),
+    rule: Rule = Rule(),
     as_json: Json = False,
 ) -> None:
     """Allow (or --deny) principals operations on resources."""
     from moldau.client.admin.acls import create_acls
 
-    named = _resources(topics, groups, transactional_ids, tokens, users, cluster)
-    acls = _acls(principals, operations, named, producer, consumer, prefix, hosts, deny)
+    named = resources.named()
+    acls = _acls(principals, operations, named, rule)
     _told(create_acls, connect(), acls)
     _show("added", acls, as_json)
 
@@ -142,17 +162,8 @@ def remove(
     connect: Connect,
     principals: Principals = None,
     operations: Operations = None,
-    topics: Topics = None,
-    groups: Groups = None,
-    transactional_ids: TransactionalIds = None,
-    tokens: Tokens = None,
-    users: Users = None,
-    cluster: Cluster = False,
-    producer: Producer = False,
-    consumer: Consumer = False,
-    prefix: Prefix = False,
-    hosts: Hosts = None,
-    deny: Deny = False,
+    resources: Resources = Resources(),
+    rule: Rule = Rule(),
     everything: Annotated[
         bool,
         typer.Option("--all", help="All ACLs of these principals and resources, whatever they say."),
@@ -166,11 +177,11 @@ def remove(
     from moldau.common.protocol.acls import EVERYTHING, AclFilter
     from moldau.common.protocol.operations import PatternType, ResourceType
 
-    named = _resources(topics, groups, transactional_ids, tokens, users, cluster)
+    named = resources.named()
     if not all(name.strip() for _, name in named) or not all(each.strip() for each in principals or ()):
         raise UsageError("a name is empty: nothing was removed")
     if everything:
-        if operations or producer or consumer or hosts or deny or prefix:
+        if operations or any(rule):
             raise UsageError("--all removes whatever the ACLs say: name only principals and resources")
         if not (named or principals):
             raise UsageError("nothing to remove: give --principal, --topic or another resource")
@@ -183,7 +194,7 @@ def remove(
             for who in ([_principal(each) for each in principals] if principals else [None])
         ]
     else:
-        acls = _acls(principals, operations, named, producer, consumer, prefix, hosts, deny)
+        acls = _acls(principals, operations, named, rule)
         filters = [AclFilter(*acl) for acl in acls]
     gone = _told(delete_acls, connect(), filters)
     _show("removed", sorted(gone), as_json)
@@ -199,12 +210,7 @@ def explain(
         str, typer.Option("--principal", "-p", metavar="TYPE:NAME", help="Who: alice is User:alice.")
     ],
     operation: Annotated[str, typer.Option("--operation", "-o", help="read, write, describe ...")],
-    topics: Topics = None,
-    groups: Groups = None,
-    transactional_ids: TransactionalIds = None,
-    tokens: Tokens = None,
-    users: Users = None,
-    cluster: Cluster = False,
+    resources: Resources = Resources(),
     host: Annotated[
         str, typer.Option("--host", metavar="ADDRESS", help="From where; it matters for ACLs with hosts.")
     ] = "",
@@ -219,7 +225,7 @@ def explain(
     from moldau.tools.commands.acls.explanation import Question
     from moldau.tools.commands.acls.explanation import explain as explained
 
-    named = _resources(topics, groups, transactional_ids, tokens, users, cluster)
+    named = resources.named()
     if len(named) != 1:
         raise UsageError("name one resource: --topic, --group, --transactional-id or --cluster")
     ((kind, name),) = named
@@ -268,35 +274,11 @@ def _operation(text: str) -> Operation:
     return found
 
 
-def _resources(
-    topics: list[str] | None,
-    groups: list[str] | None,
-    transactional_ids: list[str] | None,
-    tokens: list[str] | None,
-    users: list[str] | None,
-    cluster: bool,
-) -> list[tuple[ResourceType, str]]:
-    from moldau.common.protocol.operations import CLUSTER_NAME, ResourceType
-
-    return [
-        *((ResourceType.TOPIC, name) for name in topics or ()),
-        *((ResourceType.GROUP, name) for name in groups or ()),
-        *((ResourceType.TRANSACTIONAL_ID, name) for name in transactional_ids or ()),
-        *((ResourceType.DELEGATION_TOKEN, name) for name in tokens or ()),
-        *((ResourceType.USER, _principal(name)) for name in users or ()),
-        *([(ResourceType.CLUSTER, CLUSTER_NAME)] if cluster else ()),
-    ]
-
-
 def _acls(
     principals: list[str] | None,
     operations: list[str] | None,
     named: Sequence[tuple[ResourceType, str]],
-    producer: bool,
-    consumer: bool,
-    prefix: bool,
-    hosts: list[str] | None,
-    deny: bool,
+    rule: Rule,
 ) -> list[Acl]:
     from moldau.common.protocol.acls import Acl
     from moldau.common.protocol.operations import PatternType, Permission, ResourceType
@@ -305,24 +287,22 @@ def _acls(
         raise UsageError("whom is it about? Give --principal NAME; --principal 'User:*' is everyone")
     if not named:
         raise UsageError("which resource? Give --topic, --group, --transactional-id or --cluster")
-    if not (operations or producer or consumer):
+    if not (operations or rule.producer or rule.consumer):
         raise UsageError("what may they do? Give --operation, --producer or --consumer")
-    prefixed = PatternType.PREFIXED if prefix else PatternType.LITERAL
+    prefixed = PatternType.PREFIXED if rule.prefix else PatternType.LITERAL
     acls: dict[Acl, None] = {}
     for kind, name in named:
-        asked = _operations_on(kind, operations, producer, consumer)
+        asked = _operations_on(kind, operations, rule)
         pattern: PatternType = PatternType.LITERAL if kind is ResourceType.CLUSTER else prefixed
-        permission = Permission.DENY if deny else Permission.ALLOW
+        permission = Permission.DENY if rule.deny else Permission.ALLOW
         for principal in principals:
             for operation in asked:
-                for host in hosts or ["*"]:
+                for host in rule.hosts or ["*"]:
                     acls[Acl(kind, name, pattern, _principal(principal), host, operation, permission)] = None
     return list(acls)
 
 
-def _operations_on(
-    kind: ResourceType, operations: list[str] | None, producer: bool, consumer: bool
-) -> list[Operation]:
+def _operations_on(kind: ResourceType, operations: list[str] | None, rule: Rule) -> list[Operation]:
     from moldau.common.protocol.operations import OPERATIONS_OF, Operation, ResourceType
 
     asked = [_operation(each) for each in operations or ()]
@@ -330,13 +310,13 @@ def _operations_on(
     if wrong:
         words = ", ".join(each.name.lower().replace("_", "-") for each in OPERATIONS_OF[kind])
         raise UsageError(f"there is no {wrong[0].name} on a {kind.name}: use all or one of {words}")
-    if producer:
+    if rule.producer:
         asked += {
             ResourceType.TOPIC: [Operation.WRITE, Operation.DESCRIBE, Operation.CREATE],
             ResourceType.TRANSACTIONAL_ID: [Operation.WRITE, Operation.DESCRIBE],
             ResourceType.CLUSTER: [Operation.IDEMPOTENT_WRITE],
         }.get(kind, [])
-    if consumer:
+    if rule.consumer:
         asked += {
             ResourceType.TOPIC: [Operation.READ, Operation.DESCRIBE],
             ResourceType.GROUP: [Operation.READ],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
@@ -38,32 +38,38 @@ DefaultClientId = Annotated[
 DefaultAddress = Annotated[bool, typer.Option("--default-ip", help="Addresses without one of their own.")]
 
 
+class Entity(NamedTuple):
+    """Whose quotas."""
+
+    user: User = None
+    default_user: DefaultUser = False
+    client_id: ClientId = None
+    default_client_id: DefaultClientId = False
+    ip: Address = None
+    default_ip: DefaultAddress = False
+
+
 @app.command("list")
 @connected
 def list_(
     connect: Connect,
-    user: User = None,
-    default_user: DefaultUser = False,
-    client_id: ClientId = None,
-    default_client_id: DefaultClientId = False,
-    ip: Address = None,
-    default_ip: DefaultAddress = False,
+    entity: Entity = Entity(),
     as_json: Json = False,
 ) -> None:
     """List quotas: all, or those of a user, client id or address, alone and together with another."""
     from moldau.client.admin.quotas import find_quotas
 
-    parts = _parts(user, default_user, client_id, default_client_id, ip, default_ip)
+    parts = _parts(entity)
     with _cluster(connect) as cluster:
         found = find_quotas(cluster, parts, strict=False)
     items = sorted(found.items(), key=_order)
-    rows = [{"entity": dict(entity), "quotas": _numbers(values)} for entity, values in items]
+    rows = [{"entity": dict(each), "quotas": _numbers(values)} for each, values in items]
     if as_json:
         print_json(rows)
         return
     used = {key for values in found.values() for key in values}
     headings = {key: key for key in KEYS if key in used}
-    table = [{"entity": _shown(entity), **_numbers(values)} for entity, values in items]
+    table = [{"entity": _shown(each), **_numbers(values)} for each, values in items]
     print_table(table, {"entity": "FOR", **headings}, empty="no quotas")
 
 
@@ -71,12 +77,7 @@ def list_(
 @connected
 def add(
     connect: Connect,
-    user: User = None,
-    default_user: DefaultUser = False,
-    client_id: ClientId = None,
-    default_client_id: DefaultClientId = False,
-    ip: Address = None,
-    default_ip: DefaultAddress = False,
+    entity: Entity = Entity(),
     producer_byte_rate: Annotated[
         int | None,
         typer.Option(min=1, metavar="BYTES", help="What may be produced a second, to a broker."),
@@ -100,7 +101,7 @@ def add(
     """Set quotas of a user, a client id, both together, or an address. They hold at once on every broker."""
     from moldau.client.admin.quotas import alter_quotas
 
-    parts = _one(_parts(user, default_user, client_id, default_client_id, ip, default_ip))
+    parts = _one(_parts(entity))
     given: dict[str, float | None] = {
         PRODUCE: producer_byte_rate,
         FETCH: consumer_byte_rate,
@@ -126,17 +127,12 @@ def remove(
     quotas: Annotated[
         list[str] | None, typer.Argument(metavar="QUOTA", help="Only these, such as producer_byte_rate.")
     ] = None,
-    user: User = None,
-    default_user: DefaultUser = False,
-    client_id: ClientId = None,
-    default_client_id: DefaultClientId = False,
-    ip: Address = None,
-    default_ip: DefaultAddress = False,
+    entity: Entity = Entity(),
 ) -> None:
     """Remove quotas: all of an entity, or those that are named. Clients that wait for them go on at once."""
     from moldau.client.admin.quotas import alter_quotas, find_quotas
 
-    parts = _one(_parts(user, default_user, client_id, default_client_id, ip, default_ip))
+    parts = _one(_parts(entity))
     named = [each.replace("-", "_") for each in quotas or ()]
     for each in named:
         if each not in KEYS:
@@ -193,20 +189,13 @@ def _sharers(user: str | None, client_id: str | None) -> str:
     return f"connections of {user} with client id {client_id!r}"
 
 
-def _parts(
-    user: str | None,
-    default_user: bool,
-    client_id: str | None,
-    default_client_id: bool,
-    ip: str | None,
-    default_ip: bool,
-) -> dict[str, str | None]:
+def _parts(entity: Entity) -> dict[str, str | None]:
     """The entity's parts by type, None for a default. UsageError for contradictions."""
     parts: dict[str, str | None] = {}
     for kind, name, default in (
-        ("user", user, default_user),
-        ("client-id", client_id, default_client_id),
-        ("ip", ip, default_ip),
+        ("user", entity.user, entity.default_user),
+        ("client-id", entity.client_id, entity.default_client_id),
+        ("ip", entity.ip, entity.default_ip),
     ):
         if name is not None and default:
             raise UsageError(f"--{kind} and --default-{kind} exclude each other")

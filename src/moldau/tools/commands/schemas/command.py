@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
 from moldau.tools.shared.errors import CommandError, UsageError
-from moldau.tools.shared.options import Json, teach
+from moldau.tools.shared.options import Json, connected, teach
 from moldau.tools.shared.output import headings, note, print_json, print_rows, print_table
 from moldau.tools.shared.schema_registry import (
     DEFAULT_REGISTRY,
@@ -15,6 +15,9 @@ from moldau.tools.shared.schema_registry import (
     SchemaRegistry,
     registry_conf,
 )
+
+if TYPE_CHECKING:
+    from moldau.tools.commands.schemas.requests import Registry
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -84,18 +87,35 @@ Examples:
 """
 
 
+class RegistryAt(NamedTuple):
+    """The registry that the command line names; called, its client."""
+
+    schema_registry: SchemaRegistry = DEFAULT_REGISTRY
+    registry_settings: RegistrySettings = None
+
+    def conf(self) -> dict[str, str]:
+        """The settings of its client. UsageError."""
+        return registry_conf(*self)
+
+    def __call__(self) -> Registry:
+        """UsageError: a setting is wrong."""
+        from moldau.tools.commands.schemas.requests import Registry
+
+        return Registry(self.conf())
+
+
 @app.command("list")
+@connected
 def list_schemas(
     prefix: Annotated[str, typer.Argument(metavar="[PREFIX]", help="Only subjects that begin so.")] = "",
     deleted: Annotated[
         bool, typer.Option("--deleted", help="Also what was deleted, but not for good.")
     ] = False,
-    schema_registry: SchemaRegistry = DEFAULT_REGISTRY,
-    registry_settings: RegistrySettings = None,
+    registry_at: RegistryAt = RegistryAt(),
     as_json: Json = False,
 ) -> None:
     """List the subjects with their latest versions."""
-    registry = _registry(schema_registry, registry_settings)
+    registry = registry_at()
     query = {"subjectPrefix": prefix or ":*:", "deleted": deleted, "latestOnly": True}
     rows = [
         {
@@ -118,6 +138,7 @@ def list_schemas(
 
 
 @app.command()
+@connected
 def show(
     subject: Annotated[str | None, typer.Argument(metavar="[SUBJECT]", help="The subject.")] = None,
     version: Version = None,
@@ -126,8 +147,7 @@ def show(
         bool, typer.Option("--versions", help="List the subject's versions instead.")
     ] = False,
     raw: Annotated[bool, typer.Option("--raw", help="Only the schema's text, as it is stored.")] = False,
-    schema_registry: SchemaRegistry = DEFAULT_REGISTRY,
-    registry_settings: RegistrySettings = None,
+    registry_at: RegistryAt = RegistryAt(),
     as_json: Json = False,
 ) -> None:
     """Show a schema, with its id, version, references, metadata and rules."""
@@ -135,7 +155,7 @@ def show(
 
     if (subject is None) == (schema_id is None):
         raise UsageError("name either a subject or --id ID")
-    registry = _registry(schema_registry, registry_settings)
+    registry = registry_at()
     if versions and subject is not None:
         _show_versions(registry, subject, as_json)
         return
@@ -179,14 +199,14 @@ def _print_schema(found: dict[str, Any], subject: str | None) -> None:
 
 
 @app.command("register", help=teach(REGISTER_HELP))
+@connected
 def register_schema(
     subject: Subject,
     file: File,
     schema_type: Type = None,
     references: References = None,
     normalize: Normalize = False,
-    schema_registry: SchemaRegistry = DEFAULT_REGISTRY,
-    registry_settings: RegistrySettings = None,
+    registry_at: RegistryAt = RegistryAt(),
     as_json: Json = False,
 ) -> None:
     """Register a schema (see REGISTER_HELP)."""
@@ -194,7 +214,7 @@ def register_schema(
     from moldau.tools.commands.schemas.requests import RegistryRefusal, path_part
 
     body = request_body(file, schema_type, references)
-    registry = _registry(schema_registry, registry_settings)
+    registry = registry_at()
     path = f"/subjects/{path_part(subject)}"
     try:
         answer = registry.post(f"{path}/versions", body, normalize=normalize)
@@ -214,6 +234,7 @@ def register_schema(
 
 
 @app.command(help=teach(CHECK_HELP))
+@connected
 def check(
     subject: Subject,
     file: File,
@@ -226,15 +247,14 @@ def check(
         ),
     ] = None,
     normalize: Normalize = False,
-    schema_registry: SchemaRegistry = DEFAULT_REGISTRY,
-    registry_settings: RegistrySettings = None,
+    registry_at: RegistryAt = RegistryAt(),
     as_json: Json = False,
 ) -> None:
     """Check a schema against what is registered (see CHECK_HELP)."""
     from moldau.tools.commands.schemas.files import request_body
 
     body = request_body(file, schema_type, references)
-    registry = _registry(schema_registry, registry_settings)
+    registry = registry_at()
     if not _explain(registry, subject, version, body, normalize, as_json):
         raise typer.Exit(1)
 
@@ -277,6 +297,7 @@ def _explain(
 
 
 @app.command(help=teach(DIFF_HELP))
+@connected
 def diff(
     subject: Subject,
     old: Annotated[str | None, typer.Argument(metavar="[OLD]", help="The earlier version.")] = None,
@@ -286,8 +307,7 @@ def diff(
     file: Annotated[
         str | None, typer.Option("--file", "-f", metavar="FILE", help="A file instead of the later version.")
     ] = None,
-    schema_registry: SchemaRegistry = DEFAULT_REGISTRY,
-    registry_settings: RegistrySettings = None,
+    registry_at: RegistryAt = RegistryAt(),
     as_json: Json = False,
 ) -> None:
     """Show how two schemas differ (see DIFF_HELP)."""
@@ -299,8 +319,8 @@ def diff(
     for version in (old, new):
         if version is not None and version not in ("latest", "-1") and not version.isdecimal():
             raise UsageError(f"{version!r} is no version: write a number or `latest`, or --file {version}")
-    registry = _registry(schema_registry, registry_settings)
-    conf = registry_conf(schema_registry, registry_settings)
+    registry = registry_at()
+    conf = registry_at.conf()
     body = request_body(file, None, None) if file is not None else None
     comparison = compare(registry, conf, subject, old, new, body, file or "")
     if as_json:
@@ -310,6 +330,7 @@ def diff(
 
 
 @app.command(help=teach(DELETE_HELP))
+@connected
 def delete(
     subject: Subject,
     version: Annotated[
@@ -319,8 +340,7 @@ def delete(
     permanent: Annotated[
         bool, typer.Option("--permanent", help="For good, after it was deleted without this.")
     ] = False,
-    schema_registry: SchemaRegistry = DEFAULT_REGISTRY,
-    registry_settings: RegistrySettings = None,
+    registry_at: RegistryAt = RegistryAt(),
     as_json: Json = False,
 ) -> None:
     """Delete a subject or a version (see DELETE_HELP)."""
@@ -328,7 +348,7 @@ def delete(
 
     if not subject.strip() or (version is not None and not version.strip()):
         raise UsageError("the subject or --version is empty: leave --version out to delete the whole subject")
-    registry = _registry(schema_registry, registry_settings)
+    registry = registry_at()
     path = f"/subjects/{path_part(subject)}" + (f"/versions/{path_part(version)}" if version else "")
     answer = registry.delete(path, permanent=permanent)
     versions = answer if isinstance(answer, list) else [answer]
@@ -337,9 +357,3 @@ def delete(
     else:
         named = ", ".join(map(str, versions))
         print(f"{subject}: version {named} deleted{' for good' if permanent else ''}")
-
-
-def _registry(url: str, settings: list[str] | None) -> Any:
-    from moldau.tools.commands.schemas.requests import Registry
-
-    return Registry(registry_conf(url, settings))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
@@ -65,24 +65,29 @@ Config = Annotated[
 Regex = Annotated[bool, typer.Option("--regex", "-r", help="The names are regular expressions.")]
 
 
+class Wanted(NamedTuple):
+    """Which topics, or of describe which partitions; the fields of description.Filter."""
+
+    under_replicated: UnderReplicated = False
+    unavailable: Unavailable = False
+    under_min_isr: UnderMinIsr = False
+    at_min_isr: AtMinIsr = False
+    with_overrides: Overrides = False
+
+
 @app.command("list")
 @connected
 def list_(
     connect: Connect,
     topics: Patterns = None,
     internal: Internal = False,
-    under_replicated: UnderReplicated = False,
-    unavailable: Unavailable = False,
-    under_min_isr: UnderMinIsr = False,
-    at_min_isr: AtMinIsr = False,
-    with_overrides: Overrides = False,
+    wanted: Wanted = Wanted(),
     as_json: Json = False,
 ) -> None:
     """List topics with their partitions and replicas."""
     from moldau.tools.commands.topics.description import Filter, load_topics
 
-    wanted = Filter(under_replicated, unavailable, under_min_isr, at_min_isr, with_overrides)
-    found = load_topics(connect(), topics, internal=internal, wanted=wanted)
+    found = load_topics(connect(), topics, internal=internal, wanted=Filter(*wanted))
     rows = [
         {"topic": each.name, "partitions": len(each.partitions), "replicas": each.replication_factor}
         for each in found
@@ -158,22 +163,17 @@ def describe(
     all_settings: Annotated[
         bool, typer.Option("--all", "-a", help="Show defaults among the settings too.")
     ] = False,
-    under_replicated: UnderReplicated = False,
-    unavailable: Unavailable = False,
-    under_min_isr: UnderMinIsr = False,
-    at_min_isr: AtMinIsr = False,
-    with_overrides: Overrides = False,
+    wanted: Wanted = Wanted(),
     as_json: Json = False,
 ) -> None:
     """Show partitions, leaders, replicas, offsets and settings."""
     from moldau.tools.commands.topics.description import Filter, kafka_lines, load_topics
     from moldau.tools.shared.output import on_terminal
 
-    wanted = Filter(under_replicated, unavailable, under_min_isr, at_min_isr, with_overrides)
     connection = connect()
     # Offsets cost a request a leader; the lines for scripts do not show them.
     found = load_topics(
-        connection, topics, internal=internal, wanted=wanted, offsets=as_json or on_terminal()
+        connection, topics, internal=internal, wanted=Filter(*wanted), offsets=as_json or on_terminal()
     )
     if as_json:
         print_json([each.as_json(all_settings) for each in found])
