@@ -8,6 +8,7 @@ from typing import Any
 
 from moldau.broker.log.appending.follower_append import FollowerAppended
 from moldau.broker.peers.call import RawResponse
+from moldau.broker.replication.following.catch_up_pace import CatchUpPace
 from moldau.broker.replication.following.fetch_parts import FetchCounts
 from moldau.broker.replication.following.follower_session import FetchLimits
 from moldau.broker.replication.following.replica_fetcher import ReplicaFetcher
@@ -123,6 +124,7 @@ class World:
             broker_epoch=lambda: 5,
             counts=FetchCounts(),
             quota=None,
+            pace=CatchUpPace(),
             save_log_start=lambda log, done: self.saving.append(done),
         )
         self.peers: dict[str, FakePeers] = {}

@@ -1,10 +1,11 @@
 """What all fetches from leaders share: settings, services of the disk and the loop, counts for metrics."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from moldau.broker.peers.host import PeerHost
+from moldau.broker.replication.following.catch_up_pace import CatchUpPace
 from moldau.broker.replication.following.follower_session import FetchLimits
 from moldau.broker.replication.replication_quota import ReplicationQuota
 from moldau.common.core.clock import Clock
@@ -43,5 +44,7 @@ class FetchParts:
     counts: FetchCounts
     quota: ReplicationQuota | None = None
     """Of throttled partitions."""
+    pace: CatchUpPace = field(default_factory=CatchUpPace)
+    """Of those that catch up."""
     save_log_start: "Callable[[Log, Callable[[], None]], None]" = lambda log, done: done()
     """Write down where a log begins, then call."""

@@ -22,7 +22,8 @@ which it was sent, because they were late: the leader commits what they stored w
         early            newcomer ──> Fetch  Fetch  Fetch
 
 Partitions that this replica is not in sync for have a fetch of their own (replica_fetcher.py): what they
-catch up comes in large answers, behind which producers of the others would wait.
+catch up comes in large answers, behind which producers of the others would wait. It rests between them
+(catch_up_pace.py).
 """
 
 import asyncio
@@ -34,6 +35,7 @@ from typing import TYPE_CHECKING
 from moldau.broker.log.appending.append_result import Refused
 from moldau.broker.peers.broker_peers import BrokerPeers
 from moldau.broker.peers.peers import PeerError
+from moldau.broker.replication.following.catch_up_pace import FULL_BYTES, Gap
 from moldau.broker.replication.following.fetch_machine import SHORT_WAIT_MS_MAX, Failing, FetchMachine
 from moldau.broker.replication.following.fetch_outputs import (
     Append,
@@ -45,6 +47,7 @@ from moldau.broker.replication.following.fetch_outputs import (
 )
 from moldau.broker.replication.following.fetch_parts import FetchParts
 from moldau.broker.replication.following.followed import FetchState, Followed
+from moldau.broker.replication.following.giving_way import give_way
 from moldau.broker.replication.following.out_of_range import find_start
 from moldau.broker.replication.role_outputs import FetchFrom
 from moldau.common.core.slow_lane import Slices, all_steps
@@ -91,6 +94,7 @@ class LeaderFetch:
         self._early_peers = early_peers
         self._early: LeaderFetch | None = None
         self._caught_up, self._ask_again = caught_up, ask_again
+        self._gap = Gap()
         self._machine = FetchMachine(
             leader,
             parts.host.random,
@@ -265,6 +269,8 @@ class LeaderFetch:
 
     async def _fetch_once(self) -> None:
         parts, machine, limits = self._parts, self._machine, self._parts.limits()
+        if self._caught_up is not None:
+            limits = parts.pace.within(limits)
         if parts.quota is not None and parts.quota.exceeded():
             machine.hold_back()
         wait_ms = machine.wait_ms_max(limits.wait_ms_max, self._now_ms())
@@ -316,9 +322,15 @@ class LeaderFetch:
         machine.session_answered(answer.session_id)
         nothing_came = not answer.topics
         del answer
+        size_bytes = len(response.frame)
         self._peers.give_back(self.leader, response)
-        if nothing_came and self._caught_up is not None:
+        if self._caught_up is None:
+            return
+        if nothing_came:
             await self._hand_over(self._caught_up)
+        elif size_bytes >= FULL_BYTES:
+            partitions = (each.partition for each in self.all())
+            await give_way(self._parts, self._parts.pace, self._gap, partitions, size_bytes)
 
     def _request_failed(self, reason: str) -> None:
         self._parts.counts.failed_requests += 1
