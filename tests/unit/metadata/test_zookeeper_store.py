@@ -37,7 +37,7 @@ from moldau.broker.metadata.store import (
     Snapshot,
     VersionConflict,
 )
-from moldau.broker.metadata.zookeeper import following, sessions, turns
+from moldau.broker.metadata.zookeeper import append_turns, following, sessions
 from moldau.broker.metadata.zookeeper.append import Append
 from moldau.broker.metadata.zookeeper.log_reading import LogReader, Offload
 from moldau.broker.metadata.zookeeper.payload import entry_in_slices, pack
@@ -214,7 +214,7 @@ def test_of_two_snapshots_at_once_one_is_kept(zookeeper_world):
 
 def test_a_broker_that_was_overtaken_goes_first(zookeeper_world, monkeypatch):
     world = zookeeper_world
-    monkeypatch.setattr(turns, "GIVE_WAY_MS_MAX", WAIT_SECONDS * 1_000)
+    monkeypatch.setattr(append_turns, "GIVE_WAY_MS_MAX", WAIT_SECONDS * 1_000)
 
     async def scenario():
         async with opened(world, 2) as ((one, first), (two, second)):

@@ -15,7 +15,7 @@ from test_partition_roles import Broker, batch_of, copied, in_a_loop, state_of
 from moldau.broker.log.log import AppendResult
 from moldau.broker.metadata.changes import ConfigsChanged, replay
 from moldau.broker.metadata.image import ResourceType
-from moldau.broker.replication.end_doubt import EndDoubt
+from moldau.broker.replication.leadership_check import LeadershipCheck
 from moldau.common.protocol.errors import ErrorCode
 from moldau.common.records.builder import build_batch
 from moldau.common.records.record import Record
@@ -99,7 +99,7 @@ async def test_who_may_be_deposed_speaks_of_no_gap(tmp_path: Path) -> None:
         answers.append(asyncio.get_running_loop().create_future())
         return await answers[-1]
 
-    broker.replicas.end_doubt = EndDoubt(broker.clock.monotonic_ms, confirm)
+    broker.replicas.leadership_check = LeadershipCheck(broker.clock.monotonic_ms, confirm)
     assert not sent(broker, 0).error_code
     for _ in range(3):
         assert sent(broker, 5).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER

@@ -13,7 +13,7 @@ from moldau.broker.security.audit import (
     INTERVAL_MS,
     KINDS_MAX,
     NAMES_MAX,
-    TOLD_AT_ONCE,
+    WRITTEN_AT_ONCE,
     AuditTrail,
     line_of,
     plain,
@@ -117,8 +117,8 @@ def test_counts_are_told_a_few_at_a_turn_of_the_loop_and_all_at_the_end(world):
         for number in range(100):
             refuse(world, f"t{number}")
     world.sink.taken()
-    world.trail._tell_counts()
-    assert len(world.sink.events) == TOLD_AT_ONCE
+    world.trail._write_counts()
+    assert len(world.sink.events) == WRITTEN_AT_ONCE
     world.trail.close()
     assert len(world.sink.taken()) == 100
     world.timers.advance(INTERVAL_MS)

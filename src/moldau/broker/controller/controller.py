@@ -232,10 +232,10 @@ class Controller:
         )
         for result in results:
             if result.name in INTERNAL_TOPICS:
-                self._tell_internal(result.name, result.outcome)
+                self._log_uncreated(result.name, result.outcome)
         return results
 
-    def _tell_internal(self, name: str, outcome: Outcome) -> None:
+    def _log_uncreated(self, name: str, outcome: Outcome) -> None:
         """Log why an internal topic cannot be created, once for each cause: without it no group or
         transaction works, and clients only see COORDINATOR_NOT_AVAILABLE.
         """

@@ -110,7 +110,7 @@ class DecisionLoop:
                     return failed(self._put_off(task, away))
             return await asyncio.shield(task)
         except asyncio.CancelledError:
-            task.add_done_callback(_tell)
+            task.add_done_callback(_log_outcome)
             raise
         except (OSError, NoSession, OutcomeUnknown, LevelTooHigh) as error:
             if failed is None:
@@ -148,7 +148,7 @@ class DecisionLoop:
         if task in self._queued:
             task.cancel()
             return Outcome(ErrorCode.REQUEST_TIMED_OUT, f"The change was not made: {cause}")
-        task.add_done_callback(_tell)
+        task.add_done_callback(_log_outcome)
         return Outcome(ErrorCode.REQUEST_TIMED_OUT, f"The change waits, and may yet be made: {cause}")
 
     async def _decided(self, decide: Decide[R], image: Image) -> Decision[R]:
@@ -252,8 +252,8 @@ def _holds(changes: Sequence[Change], then: Image, now: Image) -> bool:
     )
 
 
-def _tell(task: asyncio.Task[Any]) -> None:
-    """Nobody waits for this decision any more: what came of it is told to the log."""
+def _log_outcome(task: asyncio.Task[Any]) -> None:
+    """Nobody waits for this decision any more: log what came of it."""
     error = None if task.cancelled() else task.exception()
     if isinstance(error, OSError | NoSession | OutcomeUnknown | LevelTooHigh | ControllerFenced):
         log.info("a change that nobody waits for any more was not confirmed: %s", error)

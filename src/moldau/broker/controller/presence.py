@@ -227,7 +227,7 @@ class Presence:
             except BaseException:
                 self._decided_on = None
                 raise
-            self._tell(followed, before)
+            self._log_followed(followed, before)
         self._look_whether_joined()
 
     def _decide(self, image: Image, live: Mapping[int, Registration]) -> Steps[Followed]:
@@ -236,7 +236,7 @@ class Presence:
             return take_seat(image, self._node_id, held, live, self._rules)
         return brokers_changed(image, live, self._rules)
 
-    def _tell(self, followed: Followed, before: Image) -> None:
+    def _log_followed(self, followed: Followed, before: Image) -> None:
         """Say in the log which brokers came and went, and what that meant for partitions."""
         if len(self._live) == 1 and self._node_id in self._live and not followed.gone:
             return  # a broker alone

@@ -1,6 +1,6 @@
 """Tells a coordinator which partitions of its internal topic this broker leads, at every change.
 
-A coordinator is made when it is first needed, so that the broker starts faster, and is then told of every
+A coordinator is made when it is first needed, so that the broker starts faster, and then hears of every
 partition that this broker begins or ceases to lead. A partition led in a later epoch than before is resigned
 and loaded again: another broker may have led it in between. So is one whose topic was deleted and created
 again, where epochs begin anew.
@@ -8,8 +8,8 @@ again, where epochs begin anew.
 A coordinator resigns as soon as the metadata say so (`resign`). It is elected once the partition is in step
 with the metadata (`follow`), which takes a moment where thousands of them change leaders.
 
-Invariant: a coordinator has been told exactly what the last image given to `follow` says. A partition at
-which it failed counts as not told: the next call of `follow` gives it up and loads it again.
+Invariant: a coordinator is elected for exactly what the last image given to `follow` says. A partition at
+which it failed counts as not elected: the next call of `follow` gives it up and loads it again.
 """
 
 import logging
@@ -42,8 +42,8 @@ class ElectedCoordinator(Generic[C]):
         self._image = EMPTY_IMAGE
         self._newest = EMPTY_IMAGE
         """What is not led in this one any more is not begun; partitions may not be in step with it yet."""
-        self._told: dict[int, Led] = {}
-        self._told_topic: TopicState | None = None
+        self._elected: dict[int, Led] = {}
+        self._elected_in: TopicState | None = None
         """The topic that the coordinator is in step with; None also where it failed."""
         self._stopped = False
         self.made: C | None = None
@@ -58,7 +58,7 @@ class ElectedCoordinator(Generic[C]):
                 return self.made
             self.made.start()
             try:
-                self._tell()
+                self._elect()
             except Exception:
                 log.exception("%s: not all partitions are coordinated; tried again", self.made.topic)
             self._on_made()
@@ -70,7 +70,7 @@ class ElectedCoordinator(Generic[C]):
         if self.made is None or self._stopped:
             return
         topic = image.topics.get(self.made.topic)
-        if topic is None or topic is not self._told_topic:
+        if topic is None or topic is not self._elected_in:
             self._give_up(self._led(topic))  # `follow` tells it what it could not be told here
 
     def image_changed(self, image: Image) -> None:
@@ -81,7 +81,7 @@ class ElectedCoordinator(Generic[C]):
         """
         if image.version >= self._image.version and not self._stopped:
             self._image = image
-            self._tell()
+            self._elect()
 
     def metadata_changed(self, old: Image, new: Image, changes: Sequence[Change]) -> None:
         """Pass a change of the metadata on."""
@@ -94,38 +94,38 @@ class ElectedCoordinator(Generic[C]):
         if self.made is not None:
             self.made.stop()
 
-    def _tell(self) -> None:
+    def _elect(self) -> None:
         if self.made is None:
             return
         topic = self._image.topics.get(self.made.topic)
-        if topic is self._told_topic and topic is not None:
+        if topic is self._elected_in and topic is not None:
             return
-        led, told = self._led(topic), self._told
+        led, elected = self._led(topic), self._elected
         if self._newest.version > self._image.version:
             newest = self._led(self._newest.topics.get(self.made.topic))
             led = {partition: each for partition, each in led.items() if newest.get(partition) == each}
         errors = self._give_up(led)
         for partition, (topic_id, leader_epoch) in sorted(led.items()):
-            if partition not in told:
-                told[partition] = _FAILED
+            if partition not in elected:
+                elected[partition] = _FAILED
                 try:
                     self.made.elected(partition, leader_epoch)
-                    told[partition] = (topic_id, leader_epoch)
+                    elected[partition] = (topic_id, leader_epoch)
                 except Exception as error:
                     errors.append(error)
-        self._told_topic = None if errors else topic
+        self._elected_in = None if errors else topic
         if errors:
             raise errors[0]
 
     def _give_up(self, led: dict[int, Led]) -> list[Exception]:
-        """Tell the coordinator what it does not lead any more; the errors of what it could not be told."""
+        """Resign what this broker does not lead any more; the errors of what could not be."""
         assert self.made is not None
-        told = self._told
+        elected = self._elected
         errors: list[Exception] = []
-        for partition in sorted(each for each in told if led.get(each) != told[each]):
+        for partition in sorted(each for each in elected if led.get(each) != elected[each]):
             try:
                 self.made.resigned(partition)
-                del told[partition]
+                del elected[partition]
             except Exception as error:
                 errors.append(error)
         return errors

@@ -64,7 +64,7 @@ __all__ = [
 
 logger = logging.getLogger("moldau.log.log")
 
-DAMAGE_TOLD_MAX = 100
+DAMAGE_LOGGED_MAX = 100
 """Of more damaged places in one log nothing new is learned."""
 _NONE_UNREADABLE: Mapping[int, str] = MappingProxyType({})
 
@@ -74,7 +74,7 @@ class Log:
 
     __slots__ = (
         "_cut",
-        "_damage_told",
+        "_damage_logged",
         "damage",
         "epochs",
         "files",
@@ -132,7 +132,7 @@ class Log:
         """The offset of the last read that met a damaged batch, and what is wrong with that."""
         self.epochs = epochs
         self.producers = producers
-        self._damage_told: set[str] | None = None
+        self._damage_logged: set[str] | None = None
         self._cut: CutJob | None = None  # not finished yet
         self.files = PartitionFiles(
             files, directory, descriptors, segments, snapshot_offsets, directory_dirty=directory_dirty
@@ -226,9 +226,9 @@ class Log:
 
     def note_damage(self, offset: int, error: CorruptSegment) -> None:
         """A read at `offset` has met a damaged batch: for health, and the log, once."""
-        text, told = str(error), self._damage_told or set()
-        if text not in told and len(told) < DAMAGE_TOLD_MAX:  # readers ask again and again
-            self._damage_told = told | {text}
+        text, logged = str(error), self._damage_logged or set()
+        if text not in logged and len(logged) < DAMAGE_LOGGED_MAX:  # readers ask again and again
+            self._damage_logged = logged | {text}
             logger.error("%s-%d cannot be read at offset %d: %s", self.topic, self.partition, offset, text)
         self.damage = (offset, text)
 
@@ -314,7 +314,7 @@ class Log:
 
     def _truncation(self) -> Truncation:
         self.damage = None  # if it is still there, it will be met again
-        self._damage_told = None
+        self._damage_logged = None
         self.reader.forget_unreadable()
         return Truncation(self.files, self.reader, self.writer, self.flusher, self.epochs, self.producers)
 

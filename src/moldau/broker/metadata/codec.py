@@ -144,8 +144,8 @@ def _fields_of_broker(broker: BrokerState) -> list[Any]:
         "directories": broker.directories,
         "log_ends": _log_end_fields(broker.log_ends.items()),
     }
-    told = {name: value for name, value in further.items() if value}
-    return [*fields, told] if told else fields
+    given = {name: value for name, value in further.items() if value}
+    return [*fields, given] if given else fields
 
 
 def _broker(

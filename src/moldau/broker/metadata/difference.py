@@ -99,8 +99,8 @@ def _of_brokers(old: Image, new: Image) -> Iterator[Change]:
             yield BrokerShuttingDown(node_id)
         if broker.offline != (offline or {}):
             yield ReplicasOffline(node_id, tuple((each, tuple(of)) for each, of in broker.offline.items()))
-        told = {} if known is None or _registered_anew(known, broker) else known.log_ends
-        if broker.log_ends != told:
+        known_ends = {} if known is None or _registered_anew(known, broker) else known.log_ends
+        if broker.log_ends != known_ends:
             yield LogEndsTold(node_id, tuple(broker.log_ends.items()))
 
 

@@ -43,12 +43,12 @@ class _Subscription:
     `reached`: the newest image that it has applied completely.
     """
 
-    __slots__ = ("error", "name", "reached", "subscriber", "told", "under_way")
+    __slots__ = ("delivered", "error", "name", "reached", "subscriber", "under_way")
 
     def __init__(self, name: str, subscriber: Subscriber, image: Image) -> None:
         self.name = name
         self.subscriber = subscriber
-        self.told = self.reached = image
+        self.delivered = self.reached = image
         self.under_way = 0
         self.error = ""
 
@@ -83,7 +83,9 @@ class MetadataView:
         self.derived.clear()
         pending = []
         for each in self._subscriptions:
-            future = self._tell(each, changes if each.told is old else changes_between(each.told, new))
+            future = self._deliver(
+                each, changes if each.delivered is old else changes_between(each.delivered, new)
+            )
             if future is not None:
                 pending.append(future)
         return pending
@@ -101,14 +103,14 @@ class MetadataView:
     def _failed(self) -> Iterator[_Subscription]:
         return (each for each in self._subscriptions if each.error)
 
-    def _tell(self, each: _Subscription, changes: Sequence[Change]) -> Pending:
-        old, new = each.told, self.image
+    def _deliver(self, each: _Subscription, changes: Sequence[Change]) -> Pending:
+        old, new = each.delivered, self.image
         try:
             future = each.subscriber(old, new, changes)
         except Exception as error:
             self._fell_behind(each, new, changes, error)
             return None
-        each.told = new
+        each.delivered = new
         each.under_way += 1
         if future is None:
             self._done(each, new, changes, None)
@@ -127,26 +129,26 @@ class MetadataView:
         error = None if future is None or future.cancelled() else future.exception()
         if error is not None:
             self._fell_behind(each, new, changes, error)
-        elif each.under_way == 0 and each.told.version >= new.version:
+        elif each.under_way == 0 and each.delivered.version >= new.version:
             if each.error:
-                log.warning("%s is in step with metadata version %d again", each.name, each.told.version)
-            each.reached, each.error = each.told, ""
+                log.warning("%s is in step with metadata version %d again", each.name, each.delivered.version)
+            each.reached, each.error = each.delivered, ""
 
     def _fell_behind(
         self, each: _Subscription, new: Image, changes: Sequence[Change], error: BaseException
     ) -> None:
-        told_before, each.told = each.error, each.reached
+        error_before, each.delivered = each.error, each.reached
         each.error = f"version {new.version}: {type(error).__name__}: {error}"
-        if each.error != told_before:  # else it is the same as a moment ago
-            told = ", ".join(repr(change)[:200] for change in changes[:_LOGGED_CHANGES_MAX])
+        if each.error != error_before:  # else it is the same as a moment ago
+            listed = ", ".join(repr(change)[:200] for change in changes[:_LOGGED_CHANGES_MAX])
             more = max(0, len(changes) - _LOGGED_CHANGES_MAX)
             message = "%s failed on metadata version %d and is tried again; the changes: %s and %d more"
-            log.error(message, each.name, new.version, told, more, exc_info=error)
+            log.error(message, each.name, new.version, listed, more, exc_info=error)
         if self._retry is None and self.timers is not None:
             self._retry = self.timers.call_later(RETRY_DELAY_MS, self._try_again)
 
     def _try_again(self) -> None:
         self._retry = None
         for each in list(self._failed()):
-            if each.told is not self.image:  # else it is on its way
-                self._tell(each, changes_between(each.told, self.image))
+            if each.delivered is not self.image:  # else it is on its way
+                self._deliver(each, changes_between(each.delivered, self.image))

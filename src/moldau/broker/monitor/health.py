@@ -109,7 +109,7 @@ class Health:
                 found.extend(_found_by(probe))
                 self._timer = timers.call_later(0, turn)
             else:
-                self._tell_changes(_verdict_of(found))
+                self._log_changes(_verdict_of(found))
                 self._timer = timers.call_later(_CHECK_EVERY_MS, lambda: self._check_in_turns(timers))
 
         turn()
@@ -125,10 +125,10 @@ class Health:
         start or a stop only if they last.
         """
         verdict = self.verdict()
-        self._tell_changes(verdict)
+        self._log_changes(verdict)
         return verdict
 
-    def _tell_changes(self, verdict: Verdict) -> None:
+    def _log_changes(self, verdict: Verdict) -> None:
         present = {cause.name: cause for cause in reversed(verdict.causes) if self._is_news(cause)}
         for name, cause in present.items():
             if name not in self._present:

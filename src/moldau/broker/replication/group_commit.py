@@ -74,7 +74,7 @@ class GroupCommit:
             try:
                 partition.after_write(error)
             except Exception:
-                self._say_bug(partition)
+                self._log_bug(partition)
 
     @staticmethod
     def _take_offline(partition: "Partition") -> None:
@@ -90,7 +90,7 @@ class GroupCommit:
         partition.close(ErrorCode.KAFKA_STORAGE_ERROR)
 
     @staticmethod
-    def _say_bug(partition: "Partition") -> None:
+    def _log_bug(partition: "Partition") -> None:
         """A bug in one response must not affect the other requests of the turn."""
         log.exception("an answer of %s-%d failed: this is a bug", partition.topic, partition.index)
 
@@ -173,7 +173,7 @@ class GroupCommit:
         try:
             partition.after_fsync()
         except Exception:
-            self._say_bug(partition)
+            self._log_bug(partition)
 
     def _fsync_failed(self, partition: "Partition", error: OSError) -> None:
         """A disk error takes the partition offline; a transient one (no descriptor left) is retried."""

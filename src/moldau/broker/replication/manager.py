@@ -43,7 +43,7 @@ from moldau.common.settings.broker import BrokerSettings
 from moldau.common.settings.topic import TopicSettings
 
 if TYPE_CHECKING:
-    from moldau.broker.replication.end_doubt import EndDoubt
+    from moldau.broker.replication.leadership_check import LeadershipCheck
 
 log = logging.getLogger("moldau.replication")
 
@@ -84,7 +84,7 @@ class ReplicaManager:
             timers, clock, lag_max_ms / 2, lambda each: each.leads_followers
         )
         self.in_sync_counts = InSyncCounts()
-        self.end_doubt: EndDoubt | None = None
+        self.leadership_check: LeadershipCheck | None = None
         """None: nobody deposes this broker without its knowledge."""
         self.replication_bytes_out = 0
         """Bytes of record batches that followers fetched."""
@@ -99,7 +99,7 @@ class ReplicaManager:
             broker_epoch=self._broker_epoch,
             is_stranger=self._is_stranger,
             storage_failed=self.storage_failed,
-            is_sure=self._is_sure,
+            leads_certainly=self._leads_certainly,
             lag_max_ms=lag_max_ms,
             deletions=self.deletions,
             leader_quota=self.leader_quota,
@@ -136,9 +136,9 @@ class ReplicaManager:
         self._work = WorkList(self._bring, self._remove, self._not_brought)
         self._change_rates()
 
-    def _is_sure(self, partition: Partition, verdict: Hashable) -> bool:
+    def _leads_certainly(self, partition: Partition, verdict: Hashable) -> bool:
         asked = (partition.topic_id, partition.index, partition.leader_epoch, verdict)
-        return self.end_doubt is None or self.end_doubt.is_sure(asked)
+        return self.leadership_check is None or self.leadership_check.leads_certainly(asked)
 
     def _make_quota(self, clock: Clock) -> ReplicationQuota:
         return ReplicationQuota(

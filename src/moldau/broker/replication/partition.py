@@ -292,7 +292,7 @@ class Partition:
                 self.dirty = True
                 self.group_commit.add(self)
         elif result.error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and origin is Origin.CLIENT:
-            return self._doubted(result)
+            return self._gap_confirmed(result)
         return result
 
     def append_verified(
@@ -303,7 +303,7 @@ class Partition:
             return self._refused_append(batches)
         result = self.log.leader.append_verified(batches, self.leader_epoch, now_ms, verification)
         self._note(result, len(batches))
-        return self._doubted(result)
+        return self._gap_confirmed(result)
 
     def append_inspected(
         self, inspection: "Inspection", now_ms: int, acks: int, verification: "Verification | None" = None
@@ -313,7 +313,7 @@ class Partition:
             return self._refused_append(inspection.prepared)
         result = self.log.leader.append_inspected(inspection, self.leader_epoch, now_ms, verification)
         self._note(result, inspection.size_bytes)
-        return self._doubted(result)
+        return self._gap_confirmed(result)
 
     def append_marker(
         self,
@@ -333,11 +333,12 @@ class Partition:
         self.log.transactions.settle(self.high_watermark)
         return result
 
-    def _doubted(self, result: AppendResult) -> AppendResult:
-        """The result; but only who certainly leads speaks of a gap in a producer's numbers (end_doubt.py)."""
+    def _gap_confirmed(self, result: AppendResult) -> AppendResult:
+        """The result; only a confirmed leader reports a gap in a producer's numbers (leadership_check.py)."""
         if result.error_code != ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER or len(self.role.replicas) == 1:
             return result
-        if self.shared.is_sure(self, result.error_message):  # which names the producer and its numbers
+        verdict = result.error_message  # it names the producer and its numbers
+        if self.shared.leads_certainly(self, verdict):
             return result
         return Refused(ErrorCode.NOT_LEADER_OR_FOLLOWER, "whether this broker still leads is being found out")
 
@@ -521,7 +522,7 @@ class Partition:
         """Whether it is certain that no record has this offset, or that it was deleted."""
         if offset <= self.log.written_end_offset or len(self.role.replicas) == 1:
             return True
-        return self.shared.is_sure(self, offset)
+        return self.shared.leads_certainly(self, offset)
 
     def withholds_from(self, replica_id: int) -> bool:
         """Whether this replica gets no records now, since it is throttled and the rate is exceeded."""

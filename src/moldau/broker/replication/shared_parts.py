@@ -43,7 +43,7 @@ class SharedParts(NamedTuple):
     so. It may read, but its offset says nothing about the replica.
     """
     storage_failed: "Callable[[Partition, OSError], None]" = _NO_FAILURE
-    is_sure: "Callable[[Partition, Hashable], bool]" = lambda partition, verdict: True
+    leads_certainly: "Callable[[Partition, Hashable], bool]" = lambda partition, verdict: True
     """Whether it is certain that this broker leads, so that this verdict is true: there is no record at this
     offset beyond the end, or a gap in a producer's numbers."""
     lag_max_ms: float = 30_000

@@ -98,7 +98,7 @@ class WorkList:
         """Drop the rest: the next start makes up for it from the metadata."""
         if self._task is not None:
             self._task.cancel()
-            self._tell(everybody=True)
+            self._resume(everybody=True)
 
     @staticmethod
     def _slice(steps: Iterator[None], slices: Slices) -> bool:
@@ -117,7 +117,7 @@ class WorkList:
                     done = self._slice(steps, slices)
         finally:
             self._task = None
-            self._tell(everybody=True)
+            self._resume(everybody=True)
 
     def _steps(self) -> Iterator[None]:
         while self._leaving or self._due:
@@ -141,10 +141,10 @@ class WorkList:
                     self._failed(name, error)
                 if self.is_current(name, due):
                     del self._due[name]
-            self._tell()
+            self._resume()
             yield
 
-    def _tell(self, *, everybody: bool = False) -> None:
+    def _resume(self, *, everybody: bool = False) -> None:
         """Resume the waiters of images of which nothing is left to do."""
         waiters = self._waiters
         if not waiters:

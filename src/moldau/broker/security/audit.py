@@ -34,7 +34,7 @@ KINDS_MAX = 1_000
 NAMES_MAX = 20
 """So many names of each outcome are written of one request."""
 NAME_CHARACTERS_MAX = 300
-TOLD_AT_ONCE = 32
+WRITTEN_AT_ONCE = 32
 """So many counts are written at a turn of the loop: a line takes some 20 µs."""
 FAILED_CHANGES_MAX = 20
 """So many requests of one kind by one client, in which nothing was done, are told one by one in a minute."""
@@ -108,7 +108,7 @@ class AuditTrail:
         self._others = 0
         self._failed: dict[tuple[str, str, str, str], int] = {}
         self._timer: TimerHandle | None = None
-        self._telling: Iterator[Event] = iter(())  # counts that are being written
+        self._pending: Iterator[Event] = iter(())  # counts that are being written
 
     def decided(
         self, client: Client, operation: int, resource_type: int, name: str, *, allowed: bool
@@ -176,14 +176,14 @@ class AuditTrail:
 
     def _start_timer(self) -> None:
         if self._timer is None:
-            self._timer = self._timers.call_later(INTERVAL_MS, self._tell_counts)
+            self._timer = self._timers.call_later(INTERVAL_MS, self._write_counts)
 
     def close(self) -> None:
         """Tell what has been counted until now."""
         if self._timer is not None:
             self._timer.cancel()
-            self._begin_telling()
-        for event in self._telling:
+            self._begin_counts()
+        for event in self._pending:
             self._write(event)
 
     def _count_in_crowd(self, who: tuple[str, str]) -> None:
@@ -192,27 +192,27 @@ class AuditTrail:
         else:
             self._others += 1
 
-    def _tell_counts(self) -> None:
+    def _write_counts(self) -> None:
         """Every minute: what was counted, some at a turn of the loop."""
-        self._begin_telling()
+        self._begin_counts()
         if self._repeats:
             self._start_timer()
-        self._tell_some()
+        self._write_some()
 
-    def _tell_some(self) -> None:
-        events = list(islice(self._telling, TOLD_AT_ONCE))
+    def _write_some(self) -> None:
+        events = list(islice(self._pending, WRITTEN_AT_ONCE))
         for event in events:
             self._write(event)
-        if len(events) == TOLD_AT_ONCE:
-            self._timers.call_later(0, self._tell_some)
+        if len(events) == WRITTEN_AT_ONCE:
+            self._timers.call_later(0, self._write_some)
 
-    def _begin_telling(self) -> None:
+    def _begin_counts(self) -> None:
         """What was not repeated is forgotten, and is told at once when it comes again."""
         self._timer = None
         repeats = [(kind, count) for kind, count in self._repeats.items() if count]
         self._repeats = dict.fromkeys([kind for kind, _ in repeats], 0)
         counts = self._counts(repeats, self._crowd, self._failed, self._others)
-        self._telling = chain(self._telling, counts)
+        self._pending = chain(self._pending, counts)
         self._crowd, self._others, self._failed = {}, 0, {}
 
     def _counts(

@@ -42,9 +42,9 @@ class MonitoringPort:
         """`late_start`: calls later, once modules are imported. `make` builds monitoring; `on_begun` is
         called when it is there.
         """
-        self._told = static.broker.moldau_http_listener
-        if self._told == OFF:
-            self._told = ""
+        self._asked = static.broker.moldau_http_listener
+        if self._asked == OFF:
+            self._asked = ""
         self._asked_for = "moldau.http.listener" in static.texts
         self._network = network
         self._late_start = late_start
@@ -61,9 +61,9 @@ class MonitoringPort:
 
     def bind(self) -> None:
         """Bind the port. AddressError: it cannot be bound."""
-        if not self._told:
+        if not self._asked:
             return
-        host, _, port = self._told.rpartition(":")
+        host, _, port = self._asked.rpartition(":")
         host = host.strip("[]")
         try:
             self._port = self._network.listen(host, int(port), _BACKLOG)
@@ -71,7 +71,7 @@ class MonitoringPort:
             if error.errno != errno.EADDRINUSE or self._asked_for:
                 why = error.strerror or error
                 raise AddressError(
-                    f"the HTTP port {self._told} (moldau.http.listener) cannot be opened: {why}; choose "
+                    f"the HTTP port {self._asked} (moldau.http.listener) cannot be opened: {why}; choose "
                     "another, or set it to nothing to go without health and metrics"
                 ) from None
             # Nobody asked for this very port, so a second broker on one machine takes another.

@@ -71,7 +71,7 @@ async def open_cluster(ground: Ground, addresses: Addresses) -> Cluster:
     made = await controller.this_broker.open(found_id, first)
     remove_first_changes(host.files, folder, used=made)
     ground.settings.now = effective_broker_settings(ground.metadata.image, broker, ground.node_id)
-    _tell_min_isr(ground, ground.settings.now.min_insync_replicas)
+    _warn_of_min_isr(ground, ground.settings.now.min_insync_replicas)
     if in_cluster:
         await check_security_of_peers(host, broker, ground.settings.now, addresses.listeners.all[0].name)
     connections = PeerConnections(ground)
@@ -91,7 +91,7 @@ async def open_cluster(ground: Ground, addresses: Addresses) -> Cluster:
     return Cluster(controller, in_cluster, connections, audit, authorizer, elsewhere)
 
 
-def _tell_min_isr(ground: Ground, now: int) -> None:
+def _warn_of_min_isr(ground: Ground, now: int) -> None:
     """Warn when the file's value has no effect: the metadata have one since the cluster was made."""
     static = ground.static.broker.min_insync_replicas
     if MIN_ISR in ground.static.texts and static != now:

@@ -168,15 +168,15 @@ def _share_groups_reach(
 def _watch_for_stalls(ground: Ground, cluster: Cluster, replication: Replication) -> "Callable[[], bool]":
     """Other brokers may have decided things while this process stood still: what tells so."""
     from moldau.broker.coordinator.stall_guard import StallGuard
-    from moldau.broker.replication.end_doubt import EndDoubt
+    from moldau.broker.replication.leadership_check import LeadershipCheck
 
     host, confirm = ground.host, cluster.controller.confirm
     guard = StallGuard(host.clock, host.timers, ground.settings.now.zookeeper_session_timeout_ms / 2, confirm)
     guard.start()
     ground.stops.add("stall guard", guard.stop)
-    end_doubt = EndDoubt(host.clock.monotonic_ms, confirm)
-    replication.replicas.end_doubt = end_doubt
-    ground.stops.add("doubt about ends", end_doubt.stop)
+    leadership_check = LeadershipCheck(host.clock.monotonic_ms, confirm)
+    replication.replicas.leadership_check = leadership_check
+    ground.stops.add("leadership check", leadership_check.stop)
     return guard
 
 

@@ -29,14 +29,14 @@ class Removals:
         self._timers = timers
         self._timer: TimerHandle | None = None
         self._lines = 0
-        self._untold: Counter[str] = Counter()
+        self._unlogged: Counter[str] = Counter()
 
     def removed(self, group_id: str, member_id: str, host: str, cause: str) -> None:
         """A member is removed. `cause` goes on after "because it" and tells the limit."""
         if self._timer is None:
             self._timer = self._timers.call_later(INTERVAL_MS, self._interval_over)
         if self._lines >= LINES_MAX:
-            self._untold[group_id] += 1
+            self._unlogged[group_id] += 1
             return
         self._lines += 1
         place = host.lstrip("/") or "an unknown host"
@@ -49,14 +49,14 @@ class Removals:
             self._interval_over()
 
     def _interval_over(self) -> None:
-        untold, self._untold = self._untold, Counter()
+        unlogged, self._unlogged = self._unlogged, Counter()
         self._timer, self._lines = None, 0
-        if not untold:
+        if not unlogged:
             return
         named = ", ".join(
-            f"{count} of group {group_id}" for group_id, count in untold.most_common(GROUPS_MAX)
+            f"{count} of group {group_id}" for group_id, count in unlogged.most_common(GROUPS_MAX)
         )
-        others = len(untold) - GROUPS_MAX
+        others = len(unlogged) - GROUPS_MAX
         if others > 0:
             named += f", the others of {others} more group{'s' if others > 1 else ''}"
-        _log.info("%d more members were removed for such reasons: %s", untold.total(), named)
+        _log.info("%d more members were removed for such reasons: %s", unlogged.total(), named)

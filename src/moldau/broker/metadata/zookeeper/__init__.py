@@ -6,7 +6,7 @@
     session.py         one ZooKeeper session: calls from the event loop, connection lost and back, its end
     login.py           the login by SASL on each of its connections
     append.py          the fenced append, and whether it was made when the connection was lost
-    turns.py           brokers that were overtaken go first
+    append_turns.py    brokers that were overtaken go first
     log_reading.py     head, entries and snapshot, as a newcomer reads them
     snapshots.py       writes snapshots, removes what they replace and what crashed writers left
     registrations.py   brokers that live     seat.py   the controller's seat

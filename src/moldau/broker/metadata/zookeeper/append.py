@@ -72,7 +72,7 @@ class Append:
 
     async def make(self, session: Session, node_version: int) -> int | None:
         """Append through `session`. `node_version`: the head's while the log is at the version. Gives how
-        many children the head node had (turns.py), if that is known.
+        many children the head node had (append_turns.py), if that is known.
 
         Overtaken, Deposed, or what kazoo raises: nothing was appended. SessionOver: `in_doubt`. Forgotten.
         """

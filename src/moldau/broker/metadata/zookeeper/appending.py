@@ -24,6 +24,7 @@ from moldau.broker.metadata.store import (
     VersionConflict,
 )
 from moldau.broker.metadata.zookeeper.append import Append, Deposed, Forgotten, Overtaken, Seat
+from moldau.broker.metadata.zookeeper.append_turns import AppendTurns
 from moldau.broker.metadata.zookeeper.following import Following
 from moldau.broker.metadata.zookeeper.layout import Layout
 from moldau.broker.metadata.zookeeper.log_reading import Head, LogReader, Offload
@@ -33,7 +34,6 @@ from moldau.broker.metadata.zookeeper.seat import Held, Seats
 from moldau.broker.metadata.zookeeper.session import ConnectionAway, Session, SessionOver
 from moldau.broker.metadata.zookeeper.sessions import Sessions
 from moldau.broker.metadata.zookeeper.snapshots import Snapshots
-from moldau.broker.metadata.zookeeper.turns import Turns
 from moldau.common.core.slow_lane import SlowLane, all_steps
 from moldau.common.core.timers import Timers
 
@@ -55,7 +55,7 @@ class Appending:
         following: Following,
         seats: Seats,
         held: Held,
-        turns: Turns,
+        turns: AppendTurns,
         *,
         source: random.Random,
         timers: Timers,

@@ -30,13 +30,13 @@ from moldau.broker.metadata.store import (
     SeatVacant,
     Snapshot,
 )
+from moldau.broker.metadata.zookeeper.append_turns import AppendTurns
 from moldau.broker.metadata.zookeeper.layout import Layout
 from moldau.broker.metadata.zookeeper.log_reading import ENTRIES_AT_ONCE, Head, LogReader, Offload
 from moldau.broker.metadata.zookeeper.registrations import Registrations
 from moldau.broker.metadata.zookeeper.seat import Held, Seats
 from moldau.broker.metadata.zookeeper.session import ConnectionAway, Session, SessionOver
 from moldau.broker.metadata.zookeeper.sessions import Sessions
-from moldau.broker.metadata.zookeeper.turns import Turns
 from moldau.common.core.timers import Timers
 
 log = logging.getLogger("moldau.metadata")
@@ -64,7 +64,7 @@ class Following:
         registrations: Registrations,
         seats: Seats,
         held: Held,
-        turns: Turns,
+        turns: AppendTurns,
         *,
         timers: Timers,
         offload: Offload,

@@ -29,6 +29,7 @@ from moldau.broker.metadata.store import (
     StoreStatus,
 )
 from moldau.broker.metadata.zookeeper import foundation
+from moldau.broker.metadata.zookeeper.append_turns import AppendTurns
 from moldau.broker.metadata.zookeeper.appending import Appending
 from moldau.broker.metadata.zookeeper.data_folder import DataFolder
 from moldau.broker.metadata.zookeeper.discovery import read_cluster_id
@@ -41,7 +42,6 @@ from moldau.broker.metadata.zookeeper.registrations import Registrations
 from moldau.broker.metadata.zookeeper.seat import Held, Seats
 from moldau.broker.metadata.zookeeper.session import ConnectionAway, Session, SessionOver
 from moldau.broker.metadata.zookeeper.sessions import Sessions
-from moldau.broker.metadata.zookeeper.turns import Turns
 from moldau.common.core.clock import Clock
 from moldau.common.core.slow_lane import SlowLane
 from moldau.common.core.timers import Timers
@@ -73,7 +73,7 @@ class ZooKeeperStore:
         self.sessions = Sessions(options, timers, seconds, self._connected, self._session_over)
         self._seats = Seats(self._layout, clock)
         self._held = Held()
-        turns = Turns(self._layout, timers)
+        turns = AppendTurns(self._layout, timers)
         self.following = Following(
             self._layout,
             self.sessions,

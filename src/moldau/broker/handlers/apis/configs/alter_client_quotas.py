@@ -42,12 +42,12 @@ async def alter_client_quotas(
         refused = Outcome(code, code.message)
     if asked is None:
         async for entry in slices.each(request.entries):
-            rows.append(_told(entry.entity[:_PARTS_MAX], refused or TOO_LARGE))
+            rows.append(_answer_row(entry.entity[:_PARTS_MAX], refused or TOO_LARGE))
         return AlterClientQuotasResponse(entries=rows)
     results = await broker.controller.alter_quotas(asked, validate_only=request.validate_only)
     async for one, outcome in slices.each(results):
         entity = [EntityData(entity_type=kind, entity_name=name) for kind, name in one.entity]
-        rows.append(_told(entity, outcome))
+        rows.append(_answer_row(entity, outcome))
     return AlterClientQuotasResponse(entries=rows)
 
 
@@ -71,7 +71,7 @@ def _asked(entries: Sequence[EntryData]) -> Generator[None, None, "list[AlterQuo
     return asked
 
 
-def _told(entity: Sequence[EntityData], outcome: Outcome) -> ResponseEntryData:
+def _answer_row(entity: Sequence[EntityData], outcome: Outcome) -> ResponseEntryData:
     return ResponseEntryData(
         error_code=outcome.error_code, error_message=outcome.message, entity=list(entity)
     )

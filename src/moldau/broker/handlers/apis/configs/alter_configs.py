@@ -27,17 +27,19 @@ async def alter_configs(
         kind, name = resource.resource_type, resource.resource_name
         outcome = config_refusal(broker, context.session, Right.ALTER_CONFIGS, kind, name)
         if outcome is not None:
-            refused.append(_told(kind, name, outcome))
+            refused.append(_answer_row(kind, name, outcome))
             continue
         values = [(config.name, Operation.SET, config.value) for config in resource.configs]
         asked.append(AlterResource(kind, name, values, replace_all=True))
     asked, unusable = await unusable_stores(broker, asked)
     results = await broker.controller.alter_configs(asked, validate_only=request.validate_only)
-    responses = [_told(one.resource_type, one.resource_name, outcome) for one, outcome in results + unusable]
+    responses = [
+        _answer_row(one.resource_type, one.resource_name, outcome) for one, outcome in results + unusable
+    ]
     return AlterConfigsResponse(responses=responses + refused)
 
 
-def _told(resource_type: int, name: str, outcome: Outcome) -> AlterConfigsResourceResponse:
+def _answer_row(resource_type: int, name: str, outcome: Outcome) -> AlterConfigsResourceResponse:
     return AlterConfigsResourceResponse(
         error_code=outcome.error_code,
         error_message=outcome.message,

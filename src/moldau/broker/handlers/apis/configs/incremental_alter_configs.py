@@ -33,17 +33,19 @@ async def incremental_alter_configs(
         if outcome is None:
             permitted.append(one)
         else:
-            refused.append(_told(kind, name, outcome))
+            refused.append(_answer_row(kind, name, outcome))
     loggers = [one for one in permitted if one.resource_type == ResourceType.BROKER_LOGGER]
     stored = [one for one in permitted if one.resource_type != ResourceType.BROKER_LOGGER]
     asked, unusable = await unusable_stores(
         broker, [AlterResource(one.resource_type, one.resource_name, _operations(one)) for one in stored]
     )
     results = await broker.controller.alter_configs(asked, validate_only=request.validate_only)
-    responses = [_told(one.resource_type, one.resource_name, outcome) for one, outcome in results + unusable]
+    responses = [
+        _answer_row(one.resource_type, one.resource_name, outcome) for one, outcome in results + unusable
+    ]
     for one in loggers:
         outcome = _alter_loggers(broker, one, validate_only=request.validate_only)
-        responses.append(_told(one.resource_type, one.resource_name, outcome))
+        responses.append(_answer_row(one.resource_type, one.resource_name, outcome))
     return IncrementalAlterConfigsResponse(responses=responses + refused)
 
 
@@ -58,7 +60,7 @@ def _alter_loggers(broker: Broker, resource: AlterConfigsResource, *, validate_o
     return logger_levels.alter(_operations(resource), validate_only=validate_only)
 
 
-def _told(resource_type: int, name: str, outcome: Outcome) -> AlterConfigsResourceResponse:
+def _answer_row(resource_type: int, name: str, outcome: Outcome) -> AlterConfigsResourceResponse:
     return AlterConfigsResourceResponse(
         error_code=outcome.error_code,
         error_message=outcome.message,

@@ -30,11 +30,11 @@ async def create_delegation_token(
         owner = f"{request.owner_principal_type or ''}:{request.owner_principal_name}"
     refused = _refusal(broker, context, request, owner)
     if refused is not None:
-        return _told(context, requester, owner, CreatedToken(refused))
+        return _answer_row(context, requester, owner, CreatedToken(refused))
     renewers = tuple(f"{each.principal_type}:{each.principal_name}" for each in request.renewers)
     asked = NewToken(requester, owner, renewers, request.max_lifetime_ms)
     created = await broker.controller.create_delegation_token(asked, broker.clock.now_ms())
-    response = _told(context, requester, owner, created)
+    response = _answer_row(context, requester, owner, created)
     if created.token is not None:
         response.hmac = broker.controller.token_signer.hmac_of(created.token.token_id)
     return response
@@ -61,7 +61,7 @@ def _refusal(
     return None
 
 
-def _told(
+def _answer_row(
     context: RequestContext, requester: str, owner: str, created: CreatedToken
 ) -> CreateDelegationTokenResponse:
     response = CreateDelegationTokenResponse(error_code=created.outcome.error_code)

@@ -40,7 +40,7 @@ def describe_delegation_token(
     found = []
     for position, token in enumerate(list(broker.metadata.image.delegation_tokens.values())):
         if token.is_valid_at(now_ms) and _is_asked_for(token, owners) and _may_see(broker, context, token):
-            found.append(_told(broker, context, token))
+            found.append(_answer_row(broker, context, token))
         if position % _AT_ONCE == _AT_ONCE - 1:
             yield
     return DescribeDelegationTokenResponse(tokens=found)
@@ -63,7 +63,7 @@ def _may_see(broker: Broker, context: RequestContext, token: DelegationToken) ->
     ) or authorizer.allows(session, Operation.DESCRIBE_TOKENS, ResourceType.USER, token.owner, quiet=True)
 
 
-def _told(broker: Broker, context: RequestContext, token: DelegationToken) -> DescribedDelegationToken:
+def _answer_row(broker: Broker, context: RequestContext, token: DelegationToken) -> DescribedDelegationToken:
     described = DescribedDelegationToken(
         issue_timestamp=token.issued_ms,
         expiry_timestamp=token.expires_ms,

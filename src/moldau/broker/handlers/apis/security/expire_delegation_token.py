@@ -20,17 +20,17 @@ async def expire_delegation_token(
     broker: Broker, context: RequestContext, request: ExpireDelegationTokenRequest
 ) -> ExpireDelegationTokenResponse:
     if not may_ask_for_tokens(context.session):
-        return _told(ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)
+        return _answer_row(ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)
     if not broker.controller.token_signer.enabled:
-        return _told(DISABLED.error_code)
+        return _answer_row(DISABLED.error_code)
     expired = await broker.controller.expire_delegation_token(
         bytes(request.hmac),
         context.session.principal,
         request.expiry_time_period_ms,
         broker.clock.now_ms(),
     )
-    return _told(expired.outcome.error_code, expired.expires_ms)
+    return _answer_row(expired.outcome.error_code, expired.expires_ms)
 
 
-def _told(error_code: ErrorCode, expires_ms: int = 0) -> ExpireDelegationTokenResponse:
+def _answer_row(error_code: ErrorCode, expires_ms: int = 0) -> ExpireDelegationTokenResponse:
     return ExpireDelegationTokenResponse(error_code=error_code, expiry_timestamp_ms=expires_ms)

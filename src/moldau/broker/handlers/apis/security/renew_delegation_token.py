@@ -20,14 +20,14 @@ async def renew_delegation_token(
     broker: Broker, context: RequestContext, request: RenewDelegationTokenRequest
 ) -> RenewDelegationTokenResponse:
     if not may_ask_for_tokens(context.session):
-        return _told(ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)
+        return _answer_row(ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)
     if not broker.controller.token_signer.enabled:
-        return _told(DISABLED.error_code)
+        return _answer_row(DISABLED.error_code)
     renewed = await broker.controller.renew_delegation_token(
         bytes(request.hmac), context.session.principal, request.renew_period_ms, broker.clock.now_ms()
     )
-    return _told(renewed.outcome.error_code, renewed.expires_ms)
+    return _answer_row(renewed.outcome.error_code, renewed.expires_ms)
 
 
-def _told(error_code: ErrorCode, expires_ms: int = 0) -> RenewDelegationTokenResponse:
+def _answer_row(error_code: ErrorCode, expires_ms: int = 0) -> RenewDelegationTokenResponse:
     return RenewDelegationTokenResponse(error_code=error_code, expiry_timestamp_ms=expires_ms)

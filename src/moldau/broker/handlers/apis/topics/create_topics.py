@@ -45,7 +45,8 @@ async def create_topics(
         )
     described = _Configs(broker) if context.api_version >= 5 else None
     answer = CreateTopicsResponse(
-        throttle_time_ms=mutation_delay_ms(limit), topics=[_told(result, described) for result in results]
+        throttle_time_ms=mutation_delay_ms(limit),
+        topics=[_answer_row(result, described) for result in results],
     )
     if described is not None and broker.authorizer is not None:
         async for row in slices.each(answer.topics):
@@ -108,7 +109,7 @@ class _Configs:
         return self._known[key]
 
 
-def _told(result: TopicResult, described: _Configs | None) -> CreatableTopicResult:
+def _answer_row(result: TopicResult, described: _Configs | None) -> CreatableTopicResult:
     if result.outcome.failed:
         return CreatableTopicResult(
             name=result.name,

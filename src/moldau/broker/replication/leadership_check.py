@@ -27,7 +27,7 @@ _VALID_MS = 30_000
 _ASKED_MAX = 1_000
 
 
-class EndDoubt:
+class LeadershipCheck:
     """What was asked for beyond the ends of logs, and up to where leadership is confirmed.
 
     `confirm()` is true once all that was decided before the call is known here.
@@ -43,7 +43,7 @@ class EndDoubt:
         self._confirmed = 0
         self._confirming: asyncio.Future[None] | None = None
 
-    def is_sure(self, asked: Hashable) -> bool:
+    def leads_certainly(self, asked: Hashable) -> bool:
         """Whether leadership was confirmed after `asked` (partition, leader epoch, and the offset or the
         producer's numbers) came first. If not, it is being found out: ask again.
         """

@@ -6,7 +6,7 @@ import asyncio
 
 from kept import kept
 
-from moldau.broker.replication.end_doubt import EVERY_MS, EndDoubt
+from moldau.broker.replication.leadership_check import EVERY_MS, LeadershipCheck
 
 AT_28, AT_29 = ("t", 0, 0, 28), ("t", 0, 0, 29)
 
@@ -17,7 +17,7 @@ class Store:
     def __init__(self) -> None:
         self.now_ms = 5.0
         self.asked: list[asyncio.Future[bool]] = []
-        self.doubt = EndDoubt(lambda: self.now_ms, self._confirm)
+        self.check = LeadershipCheck(lambda: self.now_ms, self._confirm)
 
     async def _confirm(self) -> bool:
         answer = asyncio.get_running_loop().create_future()
@@ -38,11 +38,11 @@ async def _turns() -> None:
 def test_it_is_sure_once_the_store_was_asked() -> None:
     async def scene() -> None:
         store = Store()
-        assert not store.doubt.is_sure(AT_28)
+        assert not store.check.leads_certainly(AT_28)
         await _turns()
-        assert not store.doubt.is_sure(AT_28), "before the store has answered"
+        assert not store.check.leads_certainly(AT_28), "before the store has answered"
         await store.answers(True)
-        assert store.doubt.is_sure(AT_28)
+        assert store.check.leads_certainly(AT_28)
         assert len(store.asked) == 1
 
     asyncio.run(scene())
@@ -53,16 +53,16 @@ def test_what_is_asked_for_while_the_store_is_asked_needs_another_answer() -> No
 
     async def scene() -> None:
         store = Store()
-        store.doubt.is_sure(AT_28)
+        store.check.leads_certainly(AT_28)
         await _turns()
-        assert not store.doubt.is_sure(AT_29)
+        assert not store.check.leads_certainly(AT_29)
         await store.answers(True)
-        assert not store.doubt.is_sure(AT_29)
+        assert not store.check.leads_certainly(AT_29)
         assert len(store.asked) == 1, "asked more than once a second"
         store.now_ms += EVERY_MS
-        assert not store.doubt.is_sure(AT_29)
+        assert not store.check.leads_certainly(AT_29)
         await store.answers(True)
-        assert store.doubt.is_sure(AT_29)
+        assert store.check.leads_certainly(AT_29)
 
     asyncio.run(scene())
 
@@ -70,12 +70,12 @@ def test_what_is_asked_for_while_the_store_is_asked_needs_another_answer() -> No
 def test_an_answer_that_does_not_come_confirms_nothing() -> None:
     async def scene() -> None:
         store = Store()
-        store.doubt.is_sure(AT_28)
+        store.check.leads_certainly(AT_28)
         await store.answers(False)
         store.now_ms += EVERY_MS
-        assert not store.doubt.is_sure(AT_28)
+        assert not store.check.leads_certainly(AT_28)
         await store.answers(True)
-        assert store.doubt.is_sure(AT_28)
+        assert store.check.leads_certainly(AT_28)
 
     asyncio.run(scene())
 
@@ -83,11 +83,11 @@ def test_an_answer_that_does_not_come_confirms_nothing() -> None:
 def test_a_confirmation_does_not_last() -> None:
     async def scene() -> None:
         store = Store()
-        store.doubt.is_sure(AT_28)
+        store.check.leads_certainly(AT_28)
         await store.answers(True)
         store.now_ms += 60_000
-        assert not store.doubt.is_sure(AT_28)
-        store.doubt.stop()
+        assert not store.check.leads_certainly(AT_28)
+        store.check.stop()
 
     asyncio.run(scene())
 
@@ -96,8 +96,8 @@ def test_many_offsets_take_no_memory_for_long() -> None:
     async def scene() -> None:
         store = Store()
         for offset in range(5_000):
-            assert not store.doubt.is_sure(("t", 0, 0, offset))
-        assert kept(store.doubt) <= 2_000
-        store.doubt.stop()
+            assert not store.check.leads_certainly(("t", 0, 0, offset))
+        assert kept(store.check) <= 2_000
+        store.check.stop()
 
     asyncio.run(scene())

@@ -24,7 +24,7 @@ WAITING_MS_MAX = 1_000
 """After so long without an append, the decision was given up, and with it the claim to go first."""
 
 
-class Turns:
+class AppendTurns:
     """One broker's part in it."""
 
     def __init__(self, layout: Layout, timers: Timers) -> None:
