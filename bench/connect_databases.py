@@ -116,7 +116,7 @@ def moved(what: str, one: Worker, count: int, config: dict[str, str], done: Any)
     one.create(what, config)
     until_long(done, count / 2000)
     seconds = time.monotonic() - began
-    said(what, count, seconds, cpu_time(one.pid) - cpu, memory.end())
+    said(what, count, seconds, (cpu_time(one.pid) - cpu).total_s, memory.end())
 
 
 def until_long(done: Any, seconds: float) -> None:
@@ -146,6 +146,7 @@ def through(count: int, parts: tuple[str, ...]) -> None:
                     "table.whitelist": "orders",
                     "topic.prefix": "shop-",
                     "batch.max.rows": "10000",
+                    "producer.override.compression.type": "lz4",
                     **converters,
                 }
                 moved("source", one, count, source, lambda: end_of(broker, "shop-orders") >= count)
