@@ -5,11 +5,15 @@ from __future__ import annotations
 import itertools
 import threading
 import time
+import uuid
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, ClassVar
 
 from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
 
 from moldau.connect import (
     BadRecord,
@@ -25,6 +29,7 @@ from moldau.connect import (
     rows,
 )
 from moldau.services.connect.runtime.interface import State, Status, TaskId
+from moldau.services.connect.runtime.local import LocalRuntime
 
 WAIT_SECONDS = 90.0
 STRING = "org.apache.kafka.connect.storage.StringConverter"
@@ -196,6 +201,48 @@ def place_of(kind: type[Any]) -> str:
     return f"{kind.__module__}:{kind.__qualname__}"
 
 
+QUICK = {"moldau.restart.delay.ms": "50", "moldau.restart.delay.max.ms": "200"}
+"""A connector's settings: what fails is tried again at once."""
+
+
+@contextmanager
+def running_ears(bootstrap: str) -> Iterator[Callable[..., Ear]]:
+    """Makes runtimes with ears, `flush_ms` between two commits; other settings of the worker by their names,
+    `_` for a dot."""
+    started: list[LocalRuntime] = []
+
+    def make(flush_ms: int = 300, **settings: str) -> Ear:
+        ear = Ear()
+        worker = {
+            "bootstrap.servers": bootstrap,
+            "group.id": "workers",
+            "offset.storage.topic": "connect-offsets",
+            "offset.storage.partitions": "3",
+            "offset.storage.replication.factor": "1",
+            "offset.flush.interval.ms": str(flush_ms),
+            "key.converter": STRING,
+            "value.converter": STRING,
+            **{name.replace("_", "."): value for name, value in settings.items()},
+        }
+        ear.runtime = LocalRuntime(worker, ear)
+        started.append(ear.runtime)
+        return ear
+
+    try:
+        yield make
+    finally:
+        for each in started:
+            each.close(30)
+
+
+def new_topic(bootstrap: str, partitions: int) -> str:
+    """Its name."""
+    name = f"t-{uuid.uuid4().hex[:8]}"
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin.create_topics([NewTopic(name, partitions, 1)])[name].result(60)
+    return name
+
+
 def send(bootstrap: str, topic: str, values: Sequence[Any], partition: int = 0, **more: Any) -> None:
     producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 1})
     for each in values:
@@ -230,6 +277,7 @@ def read_all(bootstrap: str, topic: str, partitions: int = 1, isolation: str = "
 
 
 __all__ = [
+    "QUICK",
     "BadRecord",
     "ConnectError",
     "Ear",
@@ -238,7 +286,9 @@ __all__ = [
     "Retriable",
     "eventually",
     "fresh",
+    "new_topic",
     "place_of",
     "read_all",
+    "running_ears",
     "send",
 ]

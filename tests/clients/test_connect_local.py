@@ -5,17 +5,14 @@ from __future__ import annotations
 import json
 import threading
 import time
-import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
-from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
 from connect_parts import (
-    STRING,
+    QUICK,
     BadRecord,
     ConnectError,
     Ear,
@@ -25,14 +22,15 @@ from connect_parts import (
     WholeRuns,
     eventually,
     fresh,
+    new_topic,
     place_of,
     read_all,
+    running_ears,
     send,
 )
 
 from moldau.connect import Read, Refused
 from moldau.services.connect.runtime.interface import State, TaskId
-from moldau.services.connect.runtime.local import LocalRuntime
 from moldau.testing import Broker
 
 SETTINGS = {
@@ -58,40 +56,17 @@ def bootstrap(connect_broker: Broker) -> str:
 @pytest.fixture
 def start(bootstrap: str) -> Iterator[Callable[..., Ear]]:
     """A runtime with an ear; several may be started."""
-    started: list[LocalRuntime] = []
-
-    def make(**settings: str) -> Ear:
-        ear = Ear()
-        worker = {
-            "bootstrap.servers": bootstrap,
-            "group.id": "workers",
-            "offset.storage.topic": "connect-offsets",
-            "offset.storage.partitions": "3",
-            "offset.storage.replication.factor": "1",
-            "offset.flush.interval.ms": "300",
-            "key.converter": STRING,
-            "value.converter": STRING,
-            **{name.replace("_", "."): value for name, value in settings.items()},
-        }
-        ear.runtime = LocalRuntime(worker, ear)
-        started.append(ear.runtime)
-        return ear
-
-    yield make
-    for each in started:
-        each.close(30)
+    with running_ears(bootstrap) as make:
+        yield make
 
 
 @pytest.fixture
 def topic(bootstrap: str) -> str:
-    name = f"t-{uuid.uuid4().hex[:8]}"
-    admin = AdminClient({"bootstrap.servers": bootstrap})
-    admin.create_topics([NewTopic(name, 2, 1)])[name].result(60)
-    return name
+    return new_topic(bootstrap, 2)
 
 
 def quick(**more: str) -> dict[str, str]:
-    return {"moldau.restart.delay.ms": "50", "moldau.restart.delay.max.ms": "200", **more}
+    return {**QUICK, **more}
 
 
 def group_offsets(bootstrap: str, group: str, topic: str) -> dict[int, tuple[int, str | None]]:

@@ -5,16 +5,13 @@ from __future__ import annotations
 import contextlib
 import json
 import sqlite3
-import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
+import connect_parts
 import pytest
-from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
 from connect_parts import (
-    STRING,
     BadRecord,
     Ear,
     Remembering,
@@ -22,14 +19,15 @@ from connect_parts import (
     WholeRuns,
     eventually,
     fresh,
+    new_topic,
     place_of,
     read_all,
+    running_ears,
     send,
 )
 
 from moldau.connect import Batch, Sink, TopicPartition, rows
 from moldau.services.connect.runtime.interface import State
-from moldau.services.connect.runtime.local import LocalRuntime
 from moldau.testing import Broker
 
 SETTINGS = {
@@ -38,11 +36,7 @@ SETTINGS = {
     "transaction.state.log.num.partitions": "3",
     "auto.create.topics.enable": "true",
 }
-QUICK = {
-    "moldau.restart.delay.ms": "50",
-    "moldau.restart.delay.max.ms": "200",
-    "errors.retry.delay.max.ms": "50",
-}
+QUICK = {**connect_parts.QUICK, "errors.retry.delay.max.ms": "50"}
 JSON = {
     "value.converter": "org.apache.kafka.connect.json.JsonConverter",
     "value.converter.schemas.enable": "false",
@@ -58,34 +52,13 @@ def bootstrap() -> Iterator[str]:
 @pytest.fixture
 def start(bootstrap: str) -> Iterator[Callable[..., Ear]]:
     """A runtime with an ear; several may be started."""
-    started: list[LocalRuntime] = []
-
-    def make(flush_ms: int = 300) -> Ear:
-        ear = Ear()
-        worker = {
-            "bootstrap.servers": bootstrap,
-            "group.id": "workers",
-            "offset.storage.partitions": "3",
-            "offset.storage.replication.factor": "1",
-            "offset.flush.interval.ms": str(flush_ms),
-            "key.converter": STRING,
-            "value.converter": STRING,
-        }
-        ear.runtime = LocalRuntime(worker, ear)
-        started.append(ear.runtime)
-        return ear
-
-    yield make
-    for each in started:
-        each.close(30)
+    with running_ears(bootstrap) as make:
+        yield make
 
 
 @pytest.fixture
 def topic(bootstrap: str) -> str:
-    name = f"t-{uuid.uuid4().hex[:8]}"
-    admin = AdminClient({"bootstrap.servers": bootstrap})
-    admin.create_topics([NewTopic(name, 1, 1)])[name].result(60)
-    return name
+    return new_topic(bootstrap, 1)
 
 
 class Staging(Sink):

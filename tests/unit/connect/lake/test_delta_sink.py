@@ -134,8 +134,8 @@ def test_a_store_that_is_away_while_a_run_is_staged_drops_all_that_is(
         raise Retriable("away")
 
     with monkeypatch.context() as patched:
-        patched.setattr(started.sink._lake, "columns", away)
-        started.sink._writer._columns.clear()
+        patched.setattr(started.sink.lake, "columns", away)
+        started.sink.writer._columns.clear()
         with pytest.raises(Retriable):
             started.write(batches[1])
     started.write(*batches)

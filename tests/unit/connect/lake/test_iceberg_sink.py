@@ -100,7 +100,7 @@ def test_a_commit_between_the_look_and_the_commit_is_noticed(
 
     loaded = started.catalog.load_table("lake.orders")
     monkeypatch.setattr(Positions, "confirm", confirm_and_be_overtaken)
-    monkeypatch.setattr(started.sink._lake, "_load", lambda table: loaded)
+    monkeypatch.setattr(started.sink.lake, "_load", lambda table: loaded)
     with pytest.raises(Retriable, match="another writer was faster"):
         started.sink.flush()
     assert ids(other) == [1, 2]

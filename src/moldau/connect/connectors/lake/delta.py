@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from moldau.connect.batch import Batch, TopicPartition
+from moldau.connect.batch import TopicPartition
 from moldau.connect.connectors.lake.changes import MARK
 from moldau.connect.connectors.lake.lake_sink import (
     LAKE_SETTINGS,
     Commit,
+    LakeSink,
     LakeWriter,
     check_modes,
     without_mark,
@@ -26,7 +27,7 @@ from moldau.connect.connectors.lake.lake_sink import (
 from moldau.connect.connectors.lake.positions import see_unmoved
 from moldau.connect.errors import ConnectError, Retriable
 from moldau.connect.settings import REQUIRED, Importance, Setting, SettingType
-from moldau.connect.sink import Sink, SinkContext
+from moldau.connect.sink import SinkContext
 
 if TYPE_CHECKING:
     from deltalake import CommitProperties, DeltaTable
@@ -174,7 +175,7 @@ class _told:
             raise Retriable(f"{self._table} cannot be reached or written: {problem}") from problem
 
 
-class DeltaSink(Sink):
+class DeltaSink(LakeSink):
     """Topics into Delta tables, exactly once."""
 
     settings = (
@@ -213,35 +214,13 @@ class DeltaSink(Sink):
             for name, value in settings.items()
             if name.startswith(STORAGE_PREFIX)
         }
-        self._lake = DeltaLake(
-            context.connector, storage, settings["partition.by"], settings["compact.every"]
-        )
-        self._writer = LakeWriter(self._lake, settings, context)
-
-    def positions(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
-        """Each table knows, and is asked when its first run comes: nothing to seek to, nothing to note."""
-        return {}
-
-    def set_positions(self, positions: Mapping[TopicPartition, int | None]) -> None:
-        """In the table of the topic's own name; a transform may have sent rows elsewhere."""
-        for partition, position in positions.items():
-            self._lake.set_position(self._address(partition.topic), partition, position)
-
-    def write(self, batch: Batch, number: int) -> None:
-        """Stage."""
-        self._writer.write(self._address(batch.topic), batch)
-
-    def flush(self) -> None:
-        """Commit."""
-        self._writer.flush()
-
-    def closed(self, partitions: Sequence[TopicPartition]) -> None:
-        """Other tasks write them now."""
-        self._writer.forget(partitions)
+        self.lake = DeltaLake(context.connector, storage, settings["partition.by"], settings["compact.every"])
+        self.writer = LakeWriter(self.lake, settings, context)
 
     def check(self, settings: Mapping[str, Any]) -> Mapping[str, Sequence[str]]:
         """Contradictions."""
         return check_modes(settings)
 
-    def _address(self, topic: str) -> str:
+    def table(self, topic: str) -> str:
+        """From the template."""
         return str(self.config["table.uri"]).replace("${topic}", topic)

@@ -18,11 +18,12 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from moldau.connect.batch import Batch, TopicPartition
+from moldau.connect.batch import TopicPartition
 from moldau.connect.connectors.lake.changes import MARK
 from moldau.connect.connectors.lake.lake_sink import (
     LAKE_SETTINGS,
     Commit,
+    LakeSink,
     LakeWriter,
     check_modes,
     without_mark,
@@ -30,7 +31,7 @@ from moldau.connect.connectors.lake.lake_sink import (
 from moldau.connect.connectors.lake.positions import see_unmoved
 from moldau.connect.errors import ConnectError, Retriable
 from moldau.connect.settings import REQUIRED, Importance, Setting, SettingType
-from moldau.connect.sink import Sink, SinkContext
+from moldau.connect.sink import SinkContext
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -191,7 +192,7 @@ def _told(table: str) -> Iterator[None]:
         raise ConnectError(f"{table}: the rows do not fit the table: {problem}") from problem
 
 
-class IcebergSink(Sink):
+class IcebergSink(LakeSink):
     """Topics into Iceberg tables, exactly once."""
 
     settings = (
@@ -276,29 +277,8 @@ class IcebergSink(Sink):
         }
         with _told("the catalog"):
             catalog = load_catalog(settings["iceberg.catalog"], **properties)
-        self._lake = IcebergLake(context.connector, catalog, settings["iceberg.tables.default-partition-by"])
-        self._writer = LakeWriter(self._lake, lake_settings(settings), context)
-
-    def positions(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
-        """Each table knows, and is asked when its first run comes: nothing to seek to, nothing to note."""
-        return {}
-
-    def set_positions(self, positions: Mapping[TopicPartition, int | None]) -> None:
-        """In the table of the topic's own name; a transform may have sent rows elsewhere."""
-        for partition, position in positions.items():
-            self._lake.set_position(self._name(partition.topic), partition, position)
-
-    def write(self, batch: Batch, number: int) -> None:
-        """Stage."""
-        self._writer.write(self._name(batch.topic), batch)
-
-    def flush(self) -> None:
-        """Commit."""
-        self._writer.flush()
-
-    def closed(self, partitions: Sequence[TopicPartition]) -> None:
-        """Other tasks write them now."""
-        self._writer.forget(partitions)
+        self.lake = IcebergLake(context.connector, catalog, settings["iceberg.tables.default-partition-by"])
+        self.writer = LakeWriter(self.lake, lake_settings(settings), context)
 
     def check(self, settings: Mapping[str, Any]) -> Mapping[str, Sequence[str]]:
         """Contradictions, under Iceberg's names."""
@@ -314,7 +294,8 @@ class IcebergSink(Sink):
             ]
         }
 
-    def _name(self, topic: str) -> str:
+    def table(self, topic: str) -> str:
+        """From the template."""
         return str(self.config["iceberg.tables"]).replace("${topic}", topic.replace(".", "_"))
 
 

@@ -18,7 +18,7 @@ from moldau.connect.connectors.lake.staging import Staged, Staging
 from moldau.connect.connectors.lake.table_rows import METADATA, fit, table_rows
 from moldau.connect.errors import BadRecord, ConnectError, Retriable
 from moldau.connect.settings import Importance, Setting, SettingType, Width
-from moldau.connect.sink import SinkContext
+from moldau.connect.sink import Sink, SinkContext
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +48,9 @@ class Lake(Protocol):
 
     def commit(self, table: str, commit: Commit) -> None:
         """Rows and positions at once; the table is made if it does not exist. Retriable, ConnectError."""
+
+    def set_position(self, table: str, partition: TopicPartition, position: int | None) -> None:
+        """An administrator's word; None: forgotten. Retriable, ConnectError."""
 
 
 def _known_metadata(names: Any) -> str | None:
@@ -255,6 +258,38 @@ class LakeWriter:
         if not keys:
             return None
         return marked(fit(pa.Table.from_pylist(keys), columns), True)
+
+
+class LakeSink(Sink):
+    """What a format's sink has in common: its `start` makes `lake` and `writer`, `table` names a topic's."""
+
+    lake: Lake
+    writer: LakeWriter
+
+    def table(self, topic: str) -> str:
+        """The name or address of its table."""
+        raise NotImplementedError
+
+    def positions(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
+        """Each table knows, and is asked when its first run comes: nothing to seek to, nothing to note."""
+        return {}
+
+    def set_positions(self, positions: Mapping[TopicPartition, int | None]) -> None:
+        """In the table of the topic's own name; a transform may have sent rows elsewhere."""
+        for partition, position in positions.items():
+            self.lake.set_position(self.table(partition.topic), partition, position)
+
+    def write(self, batch: Batch, number: int) -> None:
+        """Stage."""
+        self.writer.write(self.table(batch.topic), batch)
+
+    def flush(self) -> None:
+        """Commit."""
+        self.writer.flush()
+
+    def closed(self, partitions: Sequence[TopicPartition]) -> None:
+        """Other tasks write them now."""
+        self.writer.forget(partitions)
 
 
 def without_mark(rows: pa.Table) -> pa.Table:
