@@ -7,7 +7,6 @@ committed is the partition said to be done: who leads next then has them too, or
 
 import asyncio
 import logging
-from functools import partial
 
 from moldau.broker.controller.mirrors import partitions_done
 from moldau.broker.metadata.mirrors import MirrorState
@@ -39,17 +38,7 @@ async def end_partition(parts: MirrorParts, partition: Partition) -> None:
                 return
         except Exception:
             log.exception("ending the mirror %s-%d failed: this is a bug", partition.topic, partition.index)
-        waited: asyncio.Future[None] = parts.host.loop.create_future()
-        timer = parts.host.timers.call_later(_AGAIN_MS, partial(_done, waited))
-        try:
-            await waited
-        finally:
-            timer.cancel()
-
-
-def _done(waited: "asyncio.Future[None]") -> None:
-    if not waited.done():
-        waited.set_result(None)
+        await parts.pause(_AGAIN_MS)
 
 
 async def _end(parts: MirrorParts, partition: Partition) -> bool:

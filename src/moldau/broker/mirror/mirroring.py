@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from moldau.broker.metadata.image import EMPTY_IMAGE, Image
 from moldau.broker.metadata.mirrors import MirrorLink, MirrorState
 from moldau.broker.mirror.ending import end_partition
+from moldau.broker.mirror.groups import GroupSync
 from moldau.broker.mirror.parts import MirrorParts
 from moldau.broker.mirror.puller import LinkPuller
 from moldau.broker.mirror.upkeep import LinkUpkeep
@@ -26,6 +27,7 @@ class Mirroring:
         self.parts = parts
         self.pullers: dict[str, LinkPuller] = {}
         self.upkeeps: dict[str, LinkUpkeep] = {}
+        self.groups: dict[str, GroupSync] = {}
         self._endings: dict[Partition, asyncio.Task[None]] = {}
         self._seen = EMPTY_IMAGE
         self._closed = False
@@ -72,6 +74,7 @@ class Mirroring:
             name for name in self.pullers if self.pullers[name].link != image.mirror_links.get(name)
         ]:
             self.pullers.pop(name).close()
+            self.groups.pop(name).close()
         leads = image.controller_id == self.parts.node_id
         for name in list(self.upkeeps):
             if not leads or self.upkeeps[name].link != image.mirror_links.get(name):
@@ -85,7 +88,10 @@ class Mirroring:
 
     def _make(self, link: MirrorLink) -> None:
         try:
+            groups = GroupSync(self.parts, link)
             self.pullers[link.name] = LinkPuller(self.parts, link)
+            self.groups[link.name] = groups
+            groups.begin()
         except (CredentialsError, SettingError, OSError) as error:
             log.error("the link %s cannot be used: %s", link.name, error)
 
@@ -103,5 +109,7 @@ class Mirroring:
             puller.close()
         for upkeep in self.upkeeps.values():
             upkeep.close()
+        for groups in self.groups.values():
+            groups.close()
         for task in list(self._endings.values()):
             task.cancel()

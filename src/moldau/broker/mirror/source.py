@@ -76,8 +76,17 @@ class SourceCluster:
             raise PeerError(f"broker {node_id} of the source is not known")
         return await self._send(endpoint, purpose, request, timeout_ms, version_min, version_max)
 
+    def brokers(self) -> list[int]:
+        """The source's brokers, as they were told last."""
+        return sorted(self._brokers)
+
     async def ask_any(
-        self, request: PeerRequest, *, timeout_ms: int = ASK_TIMEOUT_MS, version_min: int = 0
+        self,
+        request: PeerRequest,
+        *,
+        timeout_ms: int = ASK_TIMEOUT_MS,
+        version_min: int = 0,
+        version_max: int | None = None,
     ) -> Any:
         """The answer of any broker. PeerError, of the last one that was tried."""
         known = [*self._brokers.values()]
@@ -85,7 +94,7 @@ class SourceCluster:
         places = [*known[self._turn % max(1, len(known)) :][:2], *self._bootstrap]
         for endpoint in dict.fromkeys(places):
             try:
-                return await self._send(endpoint, ASK, request, timeout_ms, version_min, None)
+                return await self._send(endpoint, ASK, request, timeout_ms, version_min, version_max)
             except PeerError as error:
                 self._turn += 1
                 tried = error

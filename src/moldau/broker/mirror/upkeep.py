@@ -34,7 +34,6 @@ class LinkUpkeep:
         self._settings = mirror_settings(link.settings)
         self._source = SourceCluster(parts, link.name, link.settings)
         self._task: asyncio.Task[None] | None = None
-        self._waits: asyncio.Future[None] | None = None
         self._closed = False
 
     def begin(self) -> None:
@@ -57,17 +56,7 @@ class LinkUpkeep:
                 self.problem = f"the source cannot be asked: {error}"
             except Exception:
                 log.exception("the upkeep of the link %s failed: this is a bug", self.link.name)
-            await self._pause(self._settings.refresh_topics_interval_seconds * 1000)
-
-    async def _pause(self, pause_ms: float) -> None:
-        self._waits = waits = self._parts.host.loop.create_future()
-        timer = self._parts.host.timers.call_later(
-            pause_ms, lambda: None if waits.done() else waits.set_result(None)
-        )
-        try:
-            await waits
-        finally:
-            timer.cancel()
+            await self._parts.pause(self._settings.refresh_topics_interval_seconds * 1000)
 
     async def _round(self) -> None:
         topics = await self._source.topics(None)

@@ -41,6 +41,9 @@ class LateMirroring:
         from moldau.broker.mirror.parts import MirrorParts
 
         ground, settings = self._ground, self._ground.settings
+        peers = self._cluster.connections.late("mirrors")
+        self._cluster.elsewhere.append(peers)
+        ground.stops.add("mirrors' questions to other brokers", peers.close)
         return Mirroring(
             MirrorParts(
                 node_id=ground.node_id,
@@ -51,6 +54,7 @@ class LateMirroring:
                 controller=self._cluster.controller,
                 replicas=self._replication.replicas,
                 groups=self._coordination.groups.get,
+                peers=peers,
                 frame_bytes_max=settings.now.socket_request_max_bytes
                 + settings.now.replica_fetch_response_max_bytes,
                 fetch_wait_ms=lambda: settings.now.replica_fetch_wait_max_ms,

@@ -68,6 +68,23 @@ class MirrorTopic:
 
 
 @dataclass(frozen=True, slots=True)
+class GroupOffset:
+    """What a group has committed at the source, and what that is here."""
+
+    group: str
+    topic: str
+    partition: int
+    source_offset: int
+    offset: int
+    """What was committed here; -1: nothing, since the group has members here."""
+
+    @property
+    def again(self) -> int | None:
+        """How many offsets the group would read again; None: its own commits count here."""
+        return None if self.offset < 0 else max(0, self.source_offset - self.offset)
+
+
+@dataclass(frozen=True, slots=True)
 class Link:
     """A link to another cluster. Of a secret the value is None."""
 
@@ -75,6 +92,7 @@ class Link:
     settings: Mapping[str, str | None]
     topics: tuple[MirrorTopic, ...]
     problems: tuple[str, ...] = field(default=())
+    groups: tuple[GroupOffset, ...] = field(default=())
 
 
 def alter_mirrors(
@@ -128,7 +146,19 @@ def _link(link: LinkData, told: Sequence[LinkData]) -> Link:
         {each.name: each.value for each in link.settings},
         tuple(_topic(topic, same) for topic in link.topics),
         tuple(problems),
+        _groups(same),
     )
+
+
+def _groups(told: Sequence[LinkData]) -> tuple[GroupOffset, ...]:
+    rows = {
+        (row.group_id, row.topic, row.partition): GroupOffset(
+            row.group_id, row.topic, row.partition, row.source_offset, row.offset
+        )
+        for link in told
+        for row in link.groups
+    }
+    return tuple(rows[key] for key in sorted(rows))
 
 
 def _topic(topic: MirrorTopicData, told: Sequence[LinkData]) -> MirrorTopic:

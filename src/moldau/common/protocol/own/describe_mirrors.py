@@ -42,6 +42,17 @@ class LinkData(Struct):
     problem: String = ""
     settings: list[LinkSetting] = array()
     topics: list[MirrorTopicData] = array()
+    groups: list[MirrorGroupData] = array()
+
+
+class MirrorGroupData(Struct):
+    """`offset`: what was committed here; -1: nothing, since the group has members."""
+
+    group_id: String = ""
+    topic: String = ""
+    partition: Int32 = 0
+    source_offset: Int64 = -1
+    offset: Int64 = -1
 
 
 class LinkSetting(Struct):

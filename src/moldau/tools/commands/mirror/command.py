@@ -147,6 +147,9 @@ def _wait_until_level(cluster: Cluster, name: str, topics: Sequence[str]) -> Non
 def status(
     link: Annotated[str | None, typer.Argument(metavar="LINK", help="Only this link.")] = None,
     partitions: Annotated[bool, typer.Option("--partitions", help="A row for each partition.")] = False,
+    groups: Annotated[
+        bool, typer.Option("--groups", help="What groups have committed, there and here.")
+    ] = False,
     as_json: Json = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     client_settings: ClientSettings = None,
@@ -167,7 +170,9 @@ def status(
         print(show.summary(each))
         for problem in each.problems:
             print(f"  {problem}")
-        if partitions:
+        if groups:
+            print_table(list(show.group_rows(each)), show.GROUP_COLUMNS, empty="no group has committed")
+        elif partitions:
             print_table(list(show.partition_rows(each)), show.PARTITION_COLUMNS)
         elif each.topics:
             print_table(list(show.topic_rows(each)), show.TOPIC_COLUMNS)
@@ -211,16 +216,19 @@ def failover(
     """Make the topics writable here: pull no more, abort open transactions, open them for producers."""
     from moldau.client.admin.mirrors import alter_mirrors, describe_links
     from moldau.tools.commands.mirror import costs
+    from moldau.tools.commands.mirror.status import GROUP_COLUMNS, group_rows
 
     with _cluster(bootstrap, client_settings, timeout) as cluster:
         (found,) = describe_links(cluster, [link])
         rows = costs.costs(found, topics)
         if dry_run:
             if as_json:
-                print_json(rows)
+                print_json({"partitions": rows, "groups": list(group_rows(found))})
             else:
                 print(costs.sentence(found, rows))
                 print_table(rows, costs.COLUMNS)
+                if found.groups:
+                    print_table(list(group_rows(found)), GROUP_COLUMNS)
             return
         outcomes = alter_mirrors(cluster, "failover", link, topics)
         begun = [each.topic for each in outcomes if not each.problem]

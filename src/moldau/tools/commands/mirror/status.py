@@ -34,6 +34,29 @@ PARTITION_COLUMNS = {
 }
 
 
+GROUP_COLUMNS = {
+    "group": "GROUP",
+    "topic": "TOPIC",
+    "partition": "PARTITION",
+    "source_offset": "SOURCE-OFFSET",
+    "offset": "OFFSET-HERE",
+    "again": "READS-AGAIN",
+}
+
+
+def group_rows(link: Link) -> Iterator[dict[str, Any]]:
+    """A row for each partition of which a group has a committed offset at the source."""
+    for each in link.groups:
+        yield {
+            "group": each.group,
+            "topic": each.topic,
+            "partition": each.partition,
+            "source_offset": each.source_offset,
+            "offset": None if each.offset < 0 else each.offset,
+            "again": each.again,
+        }
+
+
 def worst(topics: Sequence[MirrorTopic]) -> tuple[float | None, str]:
     """The seconds that would be lost now, and the partition that holds it up. None: some partition never had
     all that its source had, or is not told of."""
@@ -119,6 +142,7 @@ def as_json(link: Link) -> dict[str, Any]:
         "held_up_by": where or None,
         "settings": dict(link.settings),
         "problems": list(link.problems),
+        "groups": list(group_rows(link)),
         "topics": [
             {
                 "topic": topic.name,

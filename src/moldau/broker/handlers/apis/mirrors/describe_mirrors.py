@@ -19,6 +19,7 @@ from moldau.common.protocol.own.describe_mirrors import (
     DescribeMirrorsResponse,
     LinkData,
     LinkSetting,
+    MirrorGroupData,
     MirrorPartitionData,
     MirrorTopicData,
 )
@@ -46,7 +47,8 @@ def _link(broker: Broker, image: Image, link: MirrorLink) -> LinkData:
 
     mirroring = broker.mirroring
     puller, upkeep = mirroring.pullers.get(link.name), mirroring.upkeeps.get(link.name)
-    problems = [part.problem for part in (puller, upkeep) if part is not None and part.problem]
+    groups = mirroring.groups.get(link.name)
+    problems = [part.problem for part in (puller, upkeep, groups) if part is not None and part.problem]
     if upkeep is not None:
         problems += [f"{topic} is not mirrored: {why}" for topic, why in sorted(upkeep.refused.items())]
     return LinkData(
@@ -60,6 +62,16 @@ def _link(broker: Broker, image: Image, link: MirrorLink) -> LinkData:
             _topic(broker, image, topic, mirror)
             for topic, mirror in sorted(image.mirrors.items())
             if mirror.link == link.name
+        ],
+        groups=[
+            MirrorGroupData(
+                group_id=row.group,
+                topic=row.topic,
+                partition=row.partition,
+                source_offset=row.source_offset,
+                offset=row.offset,
+            )
+            for row in (() if groups is None else groups.rows.values())
         ],
     )
 
