@@ -180,7 +180,7 @@ class Node:
         coordination = self._keep(build_coordination(ground, addresses, cluster, replication))
         # A change that is being written now may come while parts are stopped: the next start carries it out.
         ground.stops.add("subscribers of the metadata", self.metadata.close)
-        mirroring = LateMirroring(ground, cluster, replication, coordination)
+        mirroring = self._keep(LateMirroring(ground, cluster, replication, coordination))
         serving = self._keep(build_serving(ground, addresses, cluster, replication, coordination, mirroring))
         changes = MetadataChanges(ground, addresses, cluster, replication, coordination, serving, mirroring)
         self.metadata.subscribe(changes.apply)
@@ -259,6 +259,7 @@ class Node:
         sources.client_state = self.reached(Addresses).client_state
         sources.request_counts, sources.request_times = broker.request_counts, broker.request_times
         sources.quotas = broker.quotas
+        sources.mirrors = lambda: self.reached(LateMirroring).made
         sources.token_keys = serving.token_keys
         if self._round_trips is not None:
             sources.round_trips = self._round_trips.counts

@@ -20,6 +20,7 @@ from moldau.broker.metadata.image import PartitionState
 from moldau.broker.metadata.store import StoreStatus
 from moldau.broker.monitor.metric_names import METRICS
 from moldau.broker.monitor.request_times import Histogram, cumulative
+from moldau.broker.monitor.sources import MirrorRow
 from moldau.broker.security.quotas.limits import ClientQuotas
 from moldau.broker.security.quotas.rate import Windows
 
@@ -50,9 +51,23 @@ def busy(world: World) -> World:
     world.fetcher = FakeFetcher([(world.replicas.all[1], 2, 7), (world.replicas.all[2], 2, 0)])
     world.sources.round_trips = FakeRoundTrips()
     world.sources.quotas = quotas_in_use()
+    world.sources.mirrors = FakeMirrors
     world.sources.request_counts = {(0, 9): 7, (1, 13): 8}
     world.sources.request_times.of(0).observe(300)
     return world
+
+
+class FakeMirrors:
+    """One partition that is pulled, and one that never was level."""
+
+    def rows(self) -> list[MirrorRow]:
+        return [
+            MirrorRow("berlin", "orders", 0, 0.25, 7, 1, 2, ""),
+            MirrorRow("berlin", "orders", 1, None, -1, 0, 0, "away"),
+        ]
+
+    def bytes_pulled(self) -> dict[str, int]:
+        return {"berlin": 100}
 
 
 def quotas_in_use() -> ClientQuotas:

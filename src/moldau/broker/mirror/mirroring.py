@@ -13,6 +13,7 @@ from moldau.broker.mirror.groups import GroupSync
 from moldau.broker.mirror.parts import MirrorParts
 from moldau.broker.mirror.puller import LinkPuller
 from moldau.broker.mirror.upkeep import LinkUpkeep
+from moldau.broker.monitor.sources import MirrorRow
 from moldau.broker.replication.partition import Partition
 from moldau.common.credentials.errors import CredentialsError
 from moldau.common.settings.rows import SettingError
@@ -85,6 +86,29 @@ class Mirroring:
             if leads and name in self.pullers and name not in self.upkeeps:
                 self.upkeeps[name] = upkeep = LinkUpkeep(self.parts, link)
                 upkeep.begin()
+
+    # For monitoring
+
+    def rows(self) -> Iterator[MirrorRow]:
+        """The partitions that are pulled here."""
+        now_ms = self.parts.clock.monotonic_ms()
+        for name, puller in self.pullers.items():
+            for each in puller.all():
+                machine, partition = each.machine, each.partition
+                yield MirrorRow(
+                    name,
+                    partition.topic,
+                    partition.index,
+                    machine.lost_seconds(now_ms),
+                    machine.records_behind(partition.log.log_end_offset),
+                    machine.lost,
+                    machine.missed,
+                    machine.problem,
+                )
+
+    def bytes_pulled(self) -> dict[str, int]:
+        """How much, by link."""
+        return {name: puller.bytes_pulled for name, puller in self.pullers.items()}
 
     def _make(self, link: MirrorLink) -> None:
         try:

@@ -277,6 +277,23 @@ CONDITIONS: dict[str, Kind] = {
         "A compacted log has been waiting for its clean for more than an hour.",
         "Raise log.cleaner.threads or log.cleaner.io.max.bytes.per.second, or give the broker more CPU.",
     ),
+    "mirror-faulted": Kind(
+        _WARN,
+        "A topic that mirrors another cluster's is not pulled any more: it is no copy of that topic.",
+        "The message has the cause. Delete the copy and mirror the topic anew, or fail it over to keep what "
+        "it has; `moldau mirror resume` tries again.",
+    ),
+    "mirror-behind": Kind(
+        _WARN,
+        "A mirror lacks what its source has written for more than a minute.",
+        "The message has the cause: the source cannot be reached, refuses, or writes faster than is pulled.",
+    ),
+    "mirror-cut": Kind(
+        _WARN,
+        "The source of a mirror had lost records (an unclean election), so that they were cut off here too; "
+        "until this broker restarts.",
+        "None here. At the source, unclean.leader.election.enable=false and more replicas prevent it.",
+    ),
     "file-descriptors": Kind(
         _WARN,
         "The process has nearly as many files and connections open as it may; at the limit both fail.",

@@ -256,6 +256,13 @@ MOLDAU = {
     "moldau_compaction_seconds_total": _counter("Time spent in cleans."),
     "moldau_compaction_last_seconds": _gauge("How long the last clean took."),
     "moldau_compaction_last_timestamp_seconds": _gauge("When it ended, in seconds since 1970; 0: never."),
+    "moldau_mirror_would_lose_seconds": _gauge(
+        "Of a partition that is pulled from another cluster: what a failover now would lose at most."
+    ),
+    "moldau_mirror_behind_records": _gauge("How many offsets it is behind the source's high watermark."),
+    "moldau_mirror_cut_records_total": _counter("Records cut off because the source had lost them."),
+    "moldau_mirror_missed_records_total": _counter("Offsets that the source deleted before they came."),
+    "moldau_mirror_bytes_total": _counter("Bytes pulled over a link."),
     "moldau_broker_state": _gauge("Of each registered broker: 1 serves, 2 is shutting down, 0 is gone."),
     "moldau_broker_leaders": _gauge("Partitions that each broker leads."),
     "moldau_broker_replicas": _gauge("Replicas that each broker has."),

@@ -77,6 +77,11 @@ class Metrics:
                 from moldau.broker.monitor.compaction_metrics import compaction
 
                 yield from compaction(sources.log_manager.compaction)
+        pulled = sources.mirrors()
+        if pulled is not None:
+            from moldau.broker.monitor.mirror_probe import mirror_metrics
+
+            yield from mirror_metrics(pulled)
         if sources.round_trips is not None:
             from moldau.broker.monitor.round_trip_probe import round_trip_metrics
 

@@ -21,6 +21,7 @@ from moldau.broker.monitor.compaction_probe import compaction
 from moldau.broker.monitor.health import Health
 from moldau.broker.monitor.loop_lag import LoopLag
 from moldau.broker.monitor.metrics import Metrics
+from moldau.broker.monitor.mirror_probe import mirrors
 from moldau.broker.monitor.open_transactions import OpenTransactionWatch
 from moldau.broker.monitor.page import Route
 from moldau.broker.monitor.pages import Pages
@@ -66,6 +67,7 @@ class Monitor:
         )
         self.health.register(round_trips(lambda: sources.round_trips))
         self.health.register(compaction(lambda: sources.log_manager))
+        self.health.register(mirrors(sources.image, sources.mirrors))
         self.health.register(transactions(watch, lambda: sources.transactions, transaction_age_ms_max))
 
     def start(self) -> None:

@@ -6,7 +6,7 @@ path. Hot code only increments plain counters (`stats.messages_in += 1`).
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Sized
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from moldau.broker.metadata.image import EMPTY_IMAGE, Image
 from moldau.broker.metadata.store import StoreStatus
@@ -447,6 +447,30 @@ class RoundTripSource(Protocol):
     problem: str
 
 
+class MirrorRow(NamedTuple):
+    """One partition that this broker pulls from another cluster."""
+
+    link: str
+    topic: str
+    partition: int
+    lost_seconds: float | None
+    """How long ago all that the source had was here; None: it never was."""
+    behind: int
+    """Offsets behind the source's high watermark; -1: not known."""
+    cut_records: int
+    missed_records: int
+    problem: str
+
+
+class MirrorsSource(Protocol):
+    """Mirrors of other clusters' topics."""
+
+    def rows(self) -> Iterable[MirrorRow]: ...
+
+    def bytes_pulled(self) -> Mapping[str, int]:
+        """By link."""
+
+
 class InSyncCountsSource(Protocol):
     """How often in-sync sets of partitions led here lost or got a member; they only grow."""
 
@@ -486,6 +510,7 @@ class Sources:
     fetcher: Callable[[], FetcherSource | None] = lambda: None
     round_trips: RoundTripSource | None = None
     quotas: QuotasSource | None = None
+    mirrors: Callable[[], MirrorsSource | None] = lambda: None
     token_keys: Callable[[], Sequence[TokenKeysSource]] = tuple
     requests: RequestMemorySource | None = None
     responses: ResponseMemorySource | None = None
