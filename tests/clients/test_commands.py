@@ -100,10 +100,15 @@ def test_settings_of_every_broker_at_once(moldau: Run) -> None:
         b"every broker"
         in moldau("configs", "alter", "broker", "default", "-s", "log.cleaner.threads=2").stdout
     )
-    (row,) = as_json(moldau("configs", "describe", "broker", "default", "--json"))
-    assert (row["name"], row["value"], row["source"]) == ("log.cleaner.threads", "2", "broker default")
+
+    def rows() -> list[tuple[str, str, str]]:
+        found = as_json(moldau("configs", "describe", "broker", "default", "--json"))
+        return [(row["name"], row["value"], row["source"]) for row in found]
+
+    of_a_new_cluster = ("min.insync.replicas", "1", "broker default")
+    assert rows() == [("log.cleaner.threads", "2", "broker default"), of_a_new_cluster]
     moldau("configs", "alter", "broker", "default", "-d", "log.cleaner.threads")
-    assert as_json(moldau("configs", "describe", "broker", "default", "--json")) == []
+    assert rows() == [of_a_new_cluster]
     again = moldau("configs", "alter", "broker", "default", "-d", "log.cleaner.threads").stderr
     assert b"no default of log.cleaner.threads was set" in again
     refused = moldau("configs", "alter", "broker", "default", "-s", "no.such=1", code=1).stderr

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from moldau.tools.shared.errors import UsageError
-from moldau.tools.shared.offset_range import Bound, OffsetRange, parse_offset_range
+from moldau.tools.shared.offset_range import Bound, OffsetRange, parse_offset_range, resolve
 from moldau.tools.shared.timestamps import parse_duration_ms, parse_moment_ms
 
 NOW_MS = 1_700_000_000_000
@@ -87,3 +89,34 @@ def test_offset_ranges(text: str, expected: OffsetRange) -> None:
 def test_what_is_no_range(text: str) -> None:
     with pytest.raises(UsageError):
         parse_offset_range(text, NOW_MS)
+
+
+class Offsets:
+    """One partition, 10 to 90; a transaction is open from 70 on, and 40 is the first record since 5 s after
+    1970.
+    """
+
+    def offsets(self, wanted: dict[Any, int], *, read_committed: bool = False) -> dict[Any, int]:
+        ends = {-2: 10, -1: 70 if read_committed else 90, 5_000: 40}
+        return {place: ends.get(time, -1) for place, time in wanted.items()}
+
+
+@pytest.mark.parametrize(
+    ("text", "all_of_it", "committed"),
+    [
+        ("start", 10, 10),
+        ("end", 90, 70),
+        ("25", 25, 25),
+        ("+7", 17, 17),
+        ("+200", 90, 70),
+        ("-15", 75, 55),
+        ("-500", 10, 10),
+        ("@5s", 40, 40),
+        ("@4s", 90, 70),
+    ],
+)
+def test_an_end_is_where_a_reader_ends(text: str, all_of_it: int, committed: int) -> None:
+    bound = parse_offset_range(text, 10_000).start
+    cluster: Any = Offsets()
+    found = [resolve(cluster, bound, [("t", 0)], read_committed=each)["t", 0] for each in (False, True)]
+    assert found == [all_of_it, committed]

@@ -88,16 +88,22 @@ def _bound(word: str, whole: str) -> Bound:
 
 
 def resolve(
-    cluster: Cluster, bound: Bound, partitions: Sequence[tuple[str, int]]
+    cluster: Cluster,
+    bound: Bound,
+    partitions: Sequence[tuple[str, int]],
+    *,
+    read_committed: bool = False,
 ) -> dict[tuple[str, int], int]:
-    """Ask the cluster for the offset of `bound` in each partition: the end, where no record is as late."""
+    """Ask the cluster for the offset of `bound` in each partition: the end, where no record is as late. With
+    `read_committed` the end is the last stable offset.
+    """
     from moldau.client.offsets import EARLIEST, LATEST
 
     if bound.kind == "offset":
         return dict.fromkeys(partitions, bound.value)
     if bound.kind == "start":
         return cluster.offsets(dict.fromkeys(partitions, EARLIEST))
-    ends = cluster.offsets(dict.fromkeys(partitions, LATEST))
+    ends = cluster.offsets(dict.fromkeys(partitions, LATEST), read_committed=read_committed)
     if bound.kind == "moment":
         found = cluster.offsets(dict.fromkeys(partitions, max(0, bound.value)))
         return {each: ends[each] if offset < 0 else offset for each, offset in found.items()}

@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import sys
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from moldau.common.core.patterns import PatternError, compile_pattern
+from moldau.client.admin.topics import leaders
 from moldau.common.core.unreadable import UNREADABLE, advice
 from moldau.tools.commands.records.group_commits import GroupCommits
 from moldau.tools.shared import completion
-from moldau.tools.shared.admin import no_such_topic
+from moldau.tools.shared.admin import select_names, topic_names
 from moldau.tools.shared.errors import CommandError, UsageError, explain_kafka_error, is_of_unused_group
 from moldau.tools.shared.options import Connect, connected, teach
 from moldau.tools.shared.schema_registry import RegistryOfRecords, RegistrySettings, registry_conf
@@ -134,13 +135,14 @@ def consume(
     consumer = connection.consumer(**settings)
     commits = GroupCommits(consumer, group, connection) if group else None
     try:
-        names = _resolve_topics(consumer, topics, regex, connection)
+        existing = topic_names(connection, internal=True)
+        names = select_names(topics, existing, what="topic", regex=regex, connection=connection)
         stop_at_end = not follow or wanted.stop is not None
         reader = _Reader(consumer, renderer, count, idle, stop_at_end, commits)
         if group:
             reader.subscribe(names)
         else:
-            reader.assign(names, partitions, wanted, connection)
+            reader.assign(names, partitions, wanted, connection, read_committed=read_committed)
         try:
             reader.run()
         finally:
@@ -172,26 +174,6 @@ def _with_registry(
     return decoding(renderer, registry_conf(url, settings), key_format, value_format, schema_ids, as_json)
 
 
-def _resolve_topics(consumer: Consumer, topics: list[str], regex: bool, connection: Connection) -> list[str]:
-    """Return the names that exist; with `regex`, those that match."""
-    existing = consumer.list_topics(timeout=connection.timeout_seconds).topics
-    if not regex:
-        for topic in topics:
-            if topic not in existing:
-                raise no_such_topic(connection, topic)
-        return topics
-    try:
-        patterns = [compile_pattern(topic) for topic in topics]
-    except PatternError as problem:
-        raise UsageError(f"{topics} is not a regular expression: {problem}") from None
-    names = sorted(name for name in existing if any(pattern.fullmatch(name) for pattern in patterns))
-    if not names:
-        raise CommandError(
-            f"no topic matches {' or '.join(topics)}: list the topics with `moldau topics list`"
-        )
-    return names
-
-
 class _Reader:
     """Consumes and prints until the count, the end offsets or the timeout is reached."""
 
@@ -216,7 +198,13 @@ class _Reader:
         self._open: set[tuple[str, int]] = set()
 
     def assign(
-        self, topics: list[str], only: list[int] | None, wanted: OffsetRange, connection: Connection
+        self,
+        topics: list[str],
+        only: list[int] | None,
+        wanted: OffsetRange,
+        connection: Connection,
+        *,
+        read_committed: bool,
     ) -> None:
         """Assign all (or the named) partitions of `topics` at their start offsets."""
         from confluent_kafka import TopicPartition
@@ -224,11 +212,11 @@ class _Reader:
         from moldau.tools.shared.offset_range import Bound, resolve
 
         partitions = self._partitions(topics, only, connection)
-        cluster = connection.cluster()
-        starts = resolve(cluster, wanted.start, partitions)
+        offsets = partial(resolve, connection.cluster(), partitions=partitions, read_committed=read_committed)
+        starts = offsets(wanted.start)
         if self._stop_at_end:
-            self._stops = resolve(cluster, wanted.stop or Bound("end"), partitions)
-            lows = resolve(cluster, Bound("start"), partitions)
+            self._stops = offsets(wanted.stop or Bound("end"))
+            lows = offsets(Bound("start"))
             starts = {each: max(start, lows[each]) for each, start in starts.items()}
         self._open = {each for each in partitions if not self._stops or starts[each] < self._stops[each]}
         self._consumer.assign([TopicPartition(*each, starts[each]) for each in sorted(self._open)])
@@ -236,8 +224,7 @@ class _Reader:
     def _partitions(
         self, topics: list[str], only: list[int] | None, connection: Connection
     ) -> list[tuple[str, int]]:
-        known = self._consumer.list_topics(timeout=connection.timeout_seconds).topics
-        found = [(topic, index) for topic in topics for index in sorted(known[topic].partitions)]
+        found = list(leaders(connection.cluster(), topics))
         if not only:
             return found
         chosen = [each for each in found if each[1] in only]
