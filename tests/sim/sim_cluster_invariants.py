@@ -418,6 +418,7 @@ class ClusterInvariants:
                     or len(state.isr) > 1
                     or self.may_lose
                     or not (was.isr or was.elr)
+                    or (state.leader in was.target and not state.target)  # it enters, and so ends the move
                 ), f"{name}-{index}: neither in sync nor eligible: {was} became {state}"
                 assert state.leader_epoch >= was.leader_epoch + (state.leader != was.leader), (
                     f"{name}-{index}: {was} became {state}"

@@ -1,5 +1,7 @@
 """What DeleteRecords was answered for holds after a crash: the new beginning is written down before."""
 
+import errno
+import os
 import shutil
 
 import pytest
@@ -51,7 +53,10 @@ def test_the_new_beginning_survives_a_crash(crashed):
     on_a_node(scene, crashed)
 
 
-def test_a_disk_that_fails_at_that_is_told(tmp_path):
+@pytest.mark.parametrize("number", [errno.EIO, errno.ENOSPC])
+def test_a_disk_that_fails_or_is_full_at_that_is_told(tmp_path, number):
+    """A full disk is not offline: what is there is served, and would begin earlier after a crash."""
+
     async def scene(node):
         client = Client(node)
         client.feed(produce_frame("a", 10))
@@ -59,10 +64,14 @@ def test_a_disk_that_fails_at_that_is_told(tmp_path):
         (directory,) = node.logs.directories
 
         def refuse(name, offsets):
-            raise OSError(5, "Input/output error")
+            raise OSError(number, os.strerror(number))
 
-        directory.write_checkpoint = refuse
+        writes, directory.write_checkpoint = directory.write_checkpoint, refuse
         row = await deleted(node, 1)
         assert (row.error_code, row.low_watermark) == (ErrorCode.KAFKA_STORAGE_ERROR, -1)
+        if number == errno.ENOSPC:
+            directory.write_checkpoint = writes
+            row = await deleted(node, 1)
+            assert (row.error_code, row.low_watermark) == (ErrorCode.NONE, 1)
 
     on_a_node(scene, tmp_path)

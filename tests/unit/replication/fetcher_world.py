@@ -112,7 +112,7 @@ class World:
         self.clock = clock = ManualClock()
         self.timers = ManualTimers(clock)
         host = SimpleNamespace(timers=self.timers, loop=asyncio.get_running_loop(), random=random.Random(1))
-        self.saving: list[Callable[[], None]] = []  # each is called when a log's start is written down
+        self.saving: list[Callable[[bool], None]] = []  # each is called when a log's start is written down
         parts: Any = SimpleNamespace(
             node_id=HERE,
             host=host,

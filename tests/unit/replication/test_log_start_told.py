@@ -24,7 +24,33 @@ def test_the_leader_is_told_when_it_is_written_down() -> None:
         world.fetcher.fetch_from(partition, FetchFrom(LEADER, 0, 10))
         await turns()
         assert (main.offsets(), main.starts()) == ({0: 10}, {0: 0})
-        world.saving.pop()()
+        world.saving.pop()(True)
+        main.answer_nothing()
+        await turns()
+        assert (main.offsets(), main.starts()) == ({0: 10}, {0: 4})
+        world.fetcher.close()
+
+    asyncio.run(scenario())
+
+
+def test_the_leader_is_not_told_before_a_full_disk_has_room_again() -> None:
+    async def scenario() -> None:
+        world = World()
+        partition = world.partition(0, LEADER, HERE)
+        world.fetcher.fetch_from(partition, FetchFrom(LEADER, 0, 0))
+        await turns()
+        main = world.peers["fetcher-0"]
+        main.answer(DELETED)
+        await turns()
+        world.fetcher.fetch_from(partition, FetchFrom(LEADER, 0, 10))
+        await turns()
+        world.saving.pop()(False)
+        main.answer_nothing()
+        await turns()
+        assert main.starts() == {}
+        assert not world.saving
+        world.timers.advance(1000)
+        world.saving.pop()(True)
         main.answer_nothing()
         await turns()
         assert (main.offsets(), main.starts()) == ({0: 10}, {0: 4})
@@ -46,7 +72,7 @@ def test_the_leader_is_told_by_the_fetch_that_took_the_partition_over() -> None:
         await turns()
         main = world.peers["fetcher-0"]
         assert main.starts() == {0: 0}
-        world.saving.pop()()
+        world.saving.pop()(True)
         main.answer_nothing()
         await turns()
         assert main.starts() == {0: 4}
@@ -77,7 +103,7 @@ def test_the_leader_is_told_after_the_second_connection_has_given_the_partition_
         main.answer_nothing()
         await turns()
         assert (main.offsets(), main.starts()) == ({0: 10}, {0: 0})
-        world.saving.pop()()
+        world.saving.pop()(True)
         main.answer_nothing()
         await turns()
         assert main.starts() == {0: 4}

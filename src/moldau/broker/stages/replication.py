@@ -120,10 +120,12 @@ def make_fetcher(ground: Ground, cluster: Cluster, replicas: ReplicaManager) -> 
             settings.now.replica_fetch_max_bytes,
         )
 
-    def save_log_start(held: Log, done: Callable[[], None]) -> None:
+    def save_log_start(held: Log, done: Callable[[bool], None]) -> None:
         """Write down where this log begins, unless its files say so."""
         directory = checkpoints.note_log_start(held)
-        checkpoints.save_log_starts([] if directory is None else [directory], done)
+        checkpoints.save_log_starts(
+            [] if directory is None else [directory], lambda unwritten: done(not unwritten)
+        )
 
     parts = FetchParts(
         node_id=ground.node_id,

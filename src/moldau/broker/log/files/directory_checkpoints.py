@@ -14,6 +14,7 @@ Not here: the files' format (checkpoints.py), when they are due (housekeeping.py
 
 import contextlib
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 
 from moldau.broker.log.files.checkpoints import ABORTED_TRANSACTIONS_NAME, CLEANER_OFFSETS_NAME
 from moldau.broker.log.files.directory import (
@@ -122,26 +123,31 @@ class DirectoryCheckpoints:
         self._starts[directory][log.topic, log.partition] = log.log_start_offset
         return directory
 
-    def save_log_starts(self, directories: Collection[LogDirectory], done: Callable[[], None]) -> None:
-        """Write down what was noted, in the background; then `done()`. A directory that cannot be written is
-        offline by then.
+    def save_log_starts(
+        self, directories: Collection[LogDirectory], done: Callable[[Collection[LogDirectory]], None]
+    ) -> None:
+        """Write down what was noted, in the background; then `done(those that could not be written)`: they
+        are full, or offline by then.
         """
         left = len(directories)
+        unwritten: list[LogDirectory] = []
 
-        def written(_: bool) -> None:
+        def written(directory: LogDirectory, worked: bool) -> None:
             nonlocal left
             left -= 1
+            if not worked:
+                unwritten.append(directory)
             if not left:
-                done()
+                done(unwritten)
 
         for directory in directories:
             homes = self._logs.homes
             starts = {
                 key: offset for key, offset in self._starts[directory].items() if homes.get(key) is directory
             }
-            self.write_in_background(directory, LOG_START_NAME, starts, written)
+            self.write_in_background(directory, LOG_START_NAME, starts, partial(written, directory))
         if not directories:
-            done()
+            done(unwritten)
 
     def save_recovery_points(self, directory: LogDirectory, done: Callable[[bool], None]) -> None:
         """Write the recovery points in the background; then `done(whether that worked)`."""

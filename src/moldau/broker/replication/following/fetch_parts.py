@@ -46,5 +46,5 @@ class FetchParts:
     """Of throttled partitions."""
     pace: CatchUpPace = field(default_factory=CatchUpPace)
     """Of those that catch up."""
-    save_log_start: "Callable[[Log, Callable[[], None]], None]" = lambda log, done: done()
-    """Write down where a log begins, then call."""
+    save_log_start: "Callable[[Log, Callable[[bool], None]], None]" = lambda log, done: done(True)
+    """Write down where a log begins, then call: whether that worked."""

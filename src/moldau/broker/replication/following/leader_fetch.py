@@ -68,6 +68,7 @@ log = logging.getLogger("moldau.replication")
 _EARLY_POLL_MS = 20
 _SLICED_BYTES = 64 * 1024
 _ROWS_AT_ONCE = 64
+_SAVED_AGAIN_MS = 1_000
 
 
 class LeaderFetch:
@@ -473,13 +474,19 @@ class LeaderFetch:
         before = partition.log_start_saved
         partition.log_start_saved = (began_at if before is None else before[0], this)
 
-        def saved() -> None:
+        def saved(worked: bool) -> None:
             if partition.log_start_saved is None or partition.log_start_saved[1] is not this:
                 return  # a later one is being written down
+            if not worked and not self._closed:  # the disk is full, say
+                self._parts.host.timers.call_later(_SAVED_AGAIN_MS, save)
+                return
             partition.log_start_saved = None
             self._ask_again(partition)
 
-        self._parts.save_log_start(partition.log, saved)
+        def save() -> None:
+            self._parts.save_log_start(partition.log, saved)
+
+        save()
 
     async def _find_start(self, search: FindStart) -> None:
         """The leader has nothing at this offset: begin where it has."""

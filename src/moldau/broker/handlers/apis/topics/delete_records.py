@@ -10,7 +10,7 @@ the high watermark. Kafka refuses it for topics that are only compacted.
 """
 
 import asyncio
-from collections.abc import Generator
+from collections.abc import Collection, Generator
 
 from moldau.broker.handlers.parts.broker import Broker, RequestContext
 from moldau.broker.handlers.parts.registry import handles
@@ -46,20 +46,22 @@ async def delete_records(
 
 
 async def _written_down(broker: Broker, changed: Changed) -> None:
-    """Wait until the new beginnings are in the checkpoints; rows whose disk has failed at that say so."""
+    """Wait until the new beginnings are in the checkpoints; rows whose disk has failed at that, or is full,
+    say so: a restart would bring the records back.
+    """
     checkpoints = broker.log_manager.checkpoints
     directories = dict.fromkeys(directory for _, _, directory in changed if directory is not None)
     if directories:
-        written: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        written: asyncio.Future[Collection[LogDirectory]] = asyncio.get_running_loop().create_future()
 
-        def done() -> None:
+        def done(unwritten: Collection[LogDirectory]) -> None:
             if not written.done():
-                written.set_result(None)
+                written.set_result(unwritten)
 
         checkpoints.save_log_starts(directories, done)
-        await written
-        for row, partition, _ in changed:
-            if partition.log.offline and not row.error_code:
+        unwritten = await written
+        for row, partition, directory in changed:
+            if (directory in unwritten or partition.log.offline) and not row.error_code:
                 row.error_code, row.low_watermark = ErrorCode.KAFKA_STORAGE_ERROR, -1
 
 
