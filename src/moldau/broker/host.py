@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from moldau.broker.log.compaction.job import CleaningWorker
     from moldau.broker.monitor.process import ProcessFacts
+    from moldau.broker.server.dispatch import Dispatch
     from moldau.common.credentials.http_fetch import Response
 
 _WORKER_THREADS = 4
@@ -151,6 +152,8 @@ class Host:
     boot_id: Callable[[], str | None] = boot_id
     """Another one after each start of the machine's kernel; None: there is none."""
     cleaning_worker: "Callable[[Host], CleaningWorker]" = compaction_process
+    dispatch: "type[Dispatch] | None" = None
+    """What hands requests to their handlers; None: the broker's own. A test's puts faults before it."""
 
 
 def system_host() -> Host:

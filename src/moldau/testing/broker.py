@@ -17,9 +17,10 @@ until `stop` (ports.py) and stay the same over `restart`, so that clients find t
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import shutil
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
@@ -27,6 +28,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from moldau.testing.ports import ReservedPort, reserve_port
 
 if TYPE_CHECKING:
+    from moldau.testing.faults import Faults
     from moldau.testing.security import Security
 
 DEFAULTS: Mapping[str, str] = {
@@ -74,6 +76,12 @@ class Host(Protocol):
 
     def kill(self) -> None:
         """Kill it without a shutdown."""
+
+    def pause(self) -> None:
+        """Let it stand still."""
+
+    def resume(self) -> None:
+        """Let it go on; nothing if it does not stand still."""
 
 
 class Broker:
@@ -209,6 +217,26 @@ class Broker:
     def kill(self) -> None:
         """Kill the broker's process as `kill -9` does; its data stays for `restart`. Needs process=True."""
         self._host.kill()
+
+    @property
+    def faults(self) -> Faults:
+        """What shall go wrong (faults.py). RuntimeError: the broker is a process of its own."""
+        found = getattr(self._host, "faults", None)
+        if found is None:
+            raise RuntimeError(
+                "faults of requests and disks need a broker in this process: make it without process=True"
+            )
+        faults: Faults = found
+        return faults
+
+    @contextlib.contextmanager
+    def stall(self) -> Iterator[None]:
+        """Let the broker stand still until the block ends: it keeps its connections, and answers nothing."""
+        self._host.pause()
+        try:
+            yield
+        finally:
+            self._host.resume()
 
     def create_topic(self, name: str, partitions: int = 1, **settings: object) -> None:
         """Create a topic and wait for it; settings are keywords with underscores for dots."""

@@ -199,6 +199,20 @@ class Cluster:
         if broker.running:
             os.kill(broker.pid, signal.SIGCONT)
 
+    def lose_leader(self, topic: str, partition: int = 0) -> int:
+        """Kill the broker that leads a partition, and wait until another does; its number, for `restart`.
+
+        TimeoutError: no other replica can lead.
+        """
+        lost = self.leader_of(topic, partition)
+        self.kill(lost)
+
+        def another() -> bool:
+            return self.leader_of(topic, partition) != lost
+
+        self._wait_for(another, START_TIMEOUT_SECONDS, f"{topic}-{partition} has no other leader")
+        return lost
+
     def restart(self, node_id: int) -> None:
         """Stop a broker (unless it was killed) and start it again; returns when it serves clients."""
         self.resume(node_id)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import select
+import signal
 import subprocess
 import sys
 import tempfile
@@ -128,6 +129,16 @@ class ProcessHost:
             ) from None
         finally:
             self._close(child)
+
+    def pause(self) -> None:
+        """SIGSTOP."""
+        if self._child is not None:
+            self._child.send_signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """SIGCONT."""
+        if self._child is not None:
+            self._child.send_signal(signal.SIGCONT)
 
     def kill(self) -> None:
         """Send SIGKILL and wait."""

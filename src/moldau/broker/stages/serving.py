@@ -176,7 +176,7 @@ async def begin_serving(
     if cluster.in_cluster:
         this_broker.log_ends.begin(log_ends_of(ground))
     logins = None if serving.logins is None else serving.logins.logins
-    await listeners.serve(settings, Dispatch(serving.broker, logins))
+    await listeners.serve(settings, (host.dispatch or Dispatch)(serving.broker, logins))
     interval_ms = settings.moldau_health_round_trip_interval_ms
     return _begin_round_trips(ground, cluster, interval_ms) if interval_ms else None
 
