@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 from moldau.broker.handlers.parts.broker import Broker
 from moldau.broker.handlers.parts.exchange import Slot, kept
 from moldau.broker.handlers.parts.registry import TABLE, Entry
-from moldau.broker.server.connection import REPEATED, Connection, Parts, PeerError
+from moldau.broker.server.connection import Connection
 from moldau.broker.server.dispatch import API_VERSIONS, Dispatch
+from moldau.broker.server.interfaces import REPEATED, Parts, PeerError
 from moldau.common.protocol.frames import frame_response, parse_request_header
 from moldau.common.protocol.wire import MalformedMessage
 from moldau.testing.error_answers import refusal
