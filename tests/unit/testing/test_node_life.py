@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from test_node_metadata import node_on
 
-from moldau.broker.log.manager import LogManager
+from moldau.broker.log.startup import Startup
 from moldau.broker.metadata.lock import LOCK_NAME
 from moldau.common.core.files import OsFiles
 from moldau.common.protocol.errors import ErrorCode
@@ -74,14 +74,14 @@ def test_a_start_that_is_called_off_in_recovery_holds_the_folder_until_its_threa
         node = node_on(tmp_path)
         loads, goes_on = asyncio.Event(), threading.Event()
         loop = asyncio.get_running_loop()
-        load = LogManager.load
+        load = Startup.load
 
         def waiting(*arguments: Any) -> None:
             loop.call_soon_threadsafe(loads.set)
             goes_on.wait(30)
             load(*arguments)
 
-        monkeypatch.setattr(LogManager, "load", waiting)
+        monkeypatch.setattr(Startup, "load", waiting)
         start = asyncio.ensure_future(node.start())
         await loads.wait()
         stop = None
