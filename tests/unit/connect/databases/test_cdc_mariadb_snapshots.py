@@ -21,7 +21,7 @@ from moldau.connect.connectors.cdc.mysql.gtids import MariadbGtids, MysqlGtids
 from moldau.connect.connectors.cdc.mysql.incremental import Incremental
 from moldau.connect.connectors.cdc.mysql.positions import Place, position_of
 from moldau.connect.connectors.cdc.mysql.tables import MysqlTable, source_schema
-from moldau.connect.errors import ConnectError
+from moldau.connect.errors import ConnectError, Retriable
 
 
 @pytest.fixture
@@ -290,3 +290,25 @@ def test_gtids_of_mysql() -> None:
         one.add(f"{source}:{number}")
     assert str(one).lower() == f"{source}:1-7"
     assert str(MysqlGtids("")) == ""
+
+
+def test_names_that_need_quotes(mariadb: str, sql: Sql, reader: Any) -> None:
+    database = database_of(mariadb)
+    sql(mariadb, "CREATE TABLE `or%s ``der` (`i%sd` INT PRIMARY KEY, `a %(b)s` TEXT)")
+    sql(mariadb, "CREATE TABLE signals (id VARCHAR(64) PRIMARY KEY, type VARCHAR(32), data TEXT)")
+    sql(mariadb, "INSERT INTO `or%s ``der` VALUES (1, 'x'), (2, 'y'), (3, 'z')")
+    one = started(reader, mariadb)
+    one.settings["incremental.snapshot.chunk.size"] = 2
+    one.restart()
+    order(sql, mariadb, "or%s `der")
+    one.until(3)
+    assert [key for _, key, _ in one.records] == [{"i%sd": n} for n in (1, 2, 3)]
+    assert one.records[0][0] == f"shop.{database}.or_s__der"
+
+
+def test_a_wrong_login_fails_the_task_and_is_not_waited_for(mariadb: str, reader: Any) -> None:
+    one = reader(mariadb, database_user="nobody", database_password="geheim")
+    with pytest.raises(ConnectError, match="refuses the login") as caught:
+        one.next()
+    assert not isinstance(caught.value, Retriable)
+    assert "geheim" not in str(caught.value)

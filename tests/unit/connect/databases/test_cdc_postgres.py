@@ -565,3 +565,27 @@ def until_true(found: Any) -> None:
     while not found():
         assert time.monotonic() < deadline
         time.sleep(0.02)
+
+
+def test_a_wrong_login_fails_the_task_and_is_not_waited_for(postgres: str, reader: Any) -> None:
+    one = reader(postgres, database_user="nobody")
+    with pytest.raises(ConnectError, match='role "nobody" does not exist') as caught:
+        one.next()
+    assert not isinstance(caught.value, Retriable)
+    other = reader(postgres)
+    wrong = {**other.settings, "message.key.columns": ["no colon"]}
+    assert list(other.source.check(wrong)) == ["message.key.columns"]
+
+
+def test_names_that_need_quotes(postgres: str, sql: Sql, reader: Any) -> None:
+    """Also within statements with parameters."""
+    sql(postgres, """CREATE TABLE "or%s ""der's" (id INT PRIMARY KEY, "a %(b)s" TEXT)""")
+    sql(postgres, """CREATE TABLE "sig%nals" (id VARCHAR(64) PRIMARY KEY, type VARCHAR(32), data TEXT)""")
+    sql(postgres, """INSERT INTO "or%s ""der's" VALUES (1, 'x')""")
+    one = reader(postgres, signal_data_collection="public.sig%nals", table_exclude_list=["public.sig.*"])
+    one.until(1)
+    one.settled()
+    order = json.dumps({"data-collections": ["""public.or%s "der's"""]}).replace("'", "''")
+    sql(postgres, f"""INSERT INTO "sig%nals" VALUES ('1', 'execute-snapshot', '{order}')""")
+    assert short(one.until(2)) == [("r", None, 1), ("r", None, 1)]
+    assert {topic for topic, _, _ in one.records} == {"shop.public.or_s__der_s"}

@@ -325,3 +325,42 @@ def test_offsets_are_read_as_they_are_written(number: int | None, time: datetime
 def test_offsets_that_are_none() -> None:
     with pytest.raises(ConnectError, match="incrementing of an offset is a whole number"):
         reached({"incrementing": "x"})
+
+
+def test_rows_that_no_record_can_have_are_refused_and_the_others_read(
+    postgres: str, started: Start, sql: Sql
+) -> None:
+    sql(postgres, "CREATE TABLE odd (id SERIAL PRIMARY KEY, n NUMERIC(9, 2), day DATE, at TIMESTAMPTZ)")
+    sql(
+        postgres,
+        "INSERT INTO odd (n, day, at) VALUES (1, '2024-01-01', now()), ('NaN', NULL, NULL), "
+        "(2, '0044-03-15 BC', NULL), (3, NULL, 'infinity'), (4, NULL, NULL)",
+    )
+    reads = look(started(postgres, mode="incrementing"))
+    assert ids(reads) == [1, 5]
+    assert reads[-1].offset["incrementing"] == 5
+    said = [str(each.error) for read in reads for each in read.refused]
+    assert [each.split(" has a value")[0] for each in said] == [f"a row of odd, id={n}" for n in (2, 3, 4)]
+    assert "column n, 'NaN'" in said[0]
+    assert "column day, '0044-03-15 BC'" in said[1]
+    assert "errors.tolerance=all" in said[2]
+    (row,) = rows(reads[0].refused[0].batch)
+    assert row.value["n"] == "NaN"
+
+
+def test_a_wrong_login_is_no_absence_and_no_password_is_shown(postgres: str, mariadb: str) -> None:
+    host = postgres.partition("host=")[2]
+    for url in (
+        postgres.replace("moldau@", "nobody:geheim@"),
+        f"postgresql+psycopg://moldau@/nowhere?host={host}&password=geheim",
+        mariadb.replace("moldau@", "nobody:geheim@"),
+    ):
+        source = JdbcSource()
+        given = settings_of(JdbcSource, {"connection.url": url, "topic.prefix": "t-", "mode": "bulk"})
+        (said,) = source.check(given)["connection.url"]
+        assert "geheim" not in said
+        source.start(given, SourceContext("c", 0, lambda: False, lambda _: False, lambda: None))
+        with pytest.raises(ConnectError) as caught:
+            source.partitions()
+        assert not isinstance(caught.value, Retriable)
+        source.stop()

@@ -58,4 +58,9 @@ def _tables_in(data: Any) -> list[str]:
     except (ValueError, AttributeError, TypeError, RecursionError):
         _LOG.warning("a signal has data that is no JSON object, and is passed over: %.200r", data)
         return []
-    return [".".join(str(each).replace('"', "").replace("`", "").split(".")[-2:]) for each in named]
+    return [".".join(str(each).split(".")[-2:]) for each in named]
+
+
+def means(given: str, name: str) -> bool:
+    """Whether a name in an order is that of a table (`schema.table`); parts may be in quotes."""
+    return given == name or given.replace('"', "").replace("`", "") == name

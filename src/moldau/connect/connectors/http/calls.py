@@ -91,12 +91,12 @@ class Calls:
             ) as response:
                 text = self._read(response)
         except httpx.InvalidURL as problem:
-            raise ConnectError(f"{url} is no address: {problem}") from None
+            raise ConnectError(f"{shown(url)} is no address: {problem}") from None
         except httpx.UnsupportedProtocol as problem:
-            raise ConnectError(f"{url}: {problem}") from None
+            raise ConnectError(f"{shown(url)}: {problem}") from None
         except httpx.HTTPError as problem:
             why = str(problem) or type(problem).__name__
-            raise Retriable(f"{method} {_shown(url)}: {why}") from problem
+            raise Retriable(f"{method} {shown(url)}: {why}") from problem
         if not response.is_success:
             self._refuse(method, url, response, text)
         return Answer(response.status_code, dict(response.headers), text)
@@ -120,7 +120,7 @@ class Calls:
             size += len(part)
             if size > self._bytes_max:
                 raise ConnectError(
-                    f"{_shown(str(response.url))}: the answer is longer than http.response.bytes.max "
+                    f"{shown(str(response.url))}: the answer is longer than http.response.bytes.max "
                     f"({self._bytes_max})"
                 )
             parts.append(part)
@@ -129,7 +129,7 @@ class Calls:
     def _refuse(self, method: str, url: str, response: httpx.Response, text: bytes) -> NoReturn:
         status = response.status_code
         said = text[:_SHOWN_CHARACTERS].decode("utf-8", "replace").strip()
-        sentence = f"{method} {_shown(url)} was answered {status}{': ' + said if said else ''}"
+        sentence = f"{method} {shown(url)} was answered {status}{': ' + said if said else ''}"
         if any(status in codes for codes in self._again):
             self._wait(
                 min(_seconds(response.headers.get("Retry-After"), datetime.now(UTC)), _WAIT_SECONDS_MAX)
@@ -155,10 +155,10 @@ def _seconds(retry_after: str | None, now: datetime) -> float:
     return max(0.0, (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() - now.timestamp())
 
 
-def _shown(url: str) -> str:
+def shown(url: str) -> str:
     """An address without its query and user, which may hold secrets."""
     try:
         parsed = httpx.URL(url)
     except httpx.InvalidURL:
-        return url
+        return url.partition("?")[0].rpartition("@")[2]
     return str(parsed.copy_with(query=None, userinfo=b""))

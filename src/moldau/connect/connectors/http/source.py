@@ -21,7 +21,7 @@ import orjson
 import pyarrow as pa
 
 from moldau.connect.batch import Batch, Column
-from moldau.connect.connectors.http.calls import Calls, Rejected
+from moldau.connect.connectors.http.calls import Calls, Rejected, shown
 from moldau.connect.connectors.http.settings import HTTP_SETTINGS, check_headers, check_login, headers_of
 from moldau.connect.connectors.json_pointer import NoSuchPlace, at, check_pointer, steps_of
 from moldau.connect.errors import ConnectError
@@ -245,7 +245,7 @@ class HttpSource(Source):
         try:
             return orjson.loads(answer.body) if answer.body else None
         except ValueError as problem:
-            raise ConnectError(f"{self.config['url']}: the answer is no JSON: {problem}") from None
+            raise ConnectError(f"{shown(url)}: the answer is no JSON: {problem}") from None
 
     def _rows(self, answer: Any) -> list[Any]:
         if answer is None:

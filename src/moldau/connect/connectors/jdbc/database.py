@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
+from moldau.connect.connectors.jdbc.loaders import register_loaders
 from moldau.connect.connectors.jdbc.urls import database_url
 from moldau.connect.errors import ConnectError, Retriable
 
@@ -91,7 +92,10 @@ class Database:
             raise ConnectError(f"connection.url cannot be used: {error}") from None
         if self.dialect == "sqlite":
             _begin_for_real(self.engine)
-        self.place = url.render_as_string(hide_password=True)
+        if url.drivername == "postgresql+psycopg":
+            sqlalchemy.event.listen(self.engine, "connect", lambda one, _: register_loaders(one))
+        shown = {name: "***" if "pass" in name.lower() else value for name, value in url.query.items()}
+        self.place = url.set(query=shown).render_as_string(hide_password=True)
 
     def quote(self, name: str) -> str:
         """An identifier as it stands in a statement: names come from records, too."""
@@ -161,6 +165,17 @@ def said_by(original: Any) -> str:
     return " ".join(str(arguments[-1] if arguments else original).split())[:500]
 
 
+_WRONG_LOGIN = re.compile(
+    r"password authentication failed|no password supplied|no pg_hba\.conf entry|"
+    r"(role|database) .* does not exist|is not permitted to log in|certificate verify failed"
+)
+
+
+def is_wrong_login(said: str) -> bool:
+    """Whether PostgreSQL refuses who asks, or does not have the database: libpq gives no code of it."""
+    return _WRONG_LOGIN.search(said) is not None
+
+
 def _passes(original: Any) -> bool:
     state = getattr(original, "sqlstate", None)
     if state:
@@ -169,7 +184,9 @@ def _passes(original: Any) -> bool:
     first = arguments[0] if arguments else None
     if isinstance(first, int):
         return first in _PASSING_NUMBERS
-    if type(original).__module__.startswith("psycopg"):  # no answer of a server at all
+    if type(original).__module__.startswith("psycopg"):  # no answer of a server at all, or a refusal
+        if is_wrong_login(str(original)):
+            return False
         return type(original).__name__ in ("OperationalError", "ConnectionTimeout", "InterfaceError")
     return "database is locked" in str(original) or "disk I/O" in str(original)
 

@@ -221,14 +221,16 @@ class JdbcSource(Source):
         chunks = result.partitions(self.config["batch.max.rows"])
         if mode != "timestamp":
             for chunk in chunks:
-                yield Read([rows.batch(chunk)], rows.after(chunk[-1]).offset())
+                batches, refused = rows.records(chunk)
+                yield Read(batches, rows.after(chunk[-1]).offset(), refused=refused)
             return
         for chunk, when in cut_by_time(chunks, rows.time_of):
+            batches, refused = rows.records(chunk)
             if when is None:  # more rows of the same time may come: they belong to the same transaction
-                yield Read([rows.batch(chunk)], at.offset(), ends_transaction=False)
+                yield Read(batches, at.offset(), ends_transaction=False, refused=refused)
             else:
                 at = Reached(None, when)
-                yield Read([rows.batch(chunk)], at.offset())
+                yield Read(batches, at.offset(), refused=refused)
 
 
 def as_text(sql: str) -> str:

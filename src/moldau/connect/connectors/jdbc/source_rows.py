@@ -10,16 +10,19 @@ from zoneinfo import ZoneInfo
 import pyarrow as pa
 
 from moldau.connect.arrow_types import arrow_field
-from moldau.connect.batch import Batch
+from moldau.connect.batch import Batch, Column
 from moldau.connect.building import batch_of
 from moldau.connect.connectors.jdbc.source_offset import Reached
 from moldau.connect.connectors.jdbc.source_types import SourceColumn, converted, instant
-from moldau.connect.errors import ConnectError
+from moldau.connect.errors import BadRecord, ConnectError
 from moldau.connect.inference import infer_schema
 from moldau.connect.schema import struct_schema
+from moldau.connect.source import Refused
 from moldau.connect.values import column_of
 
 SqlRow: TypeAlias = Sequence[Any]
+_FAILURES = (BadRecord, ValueError, ArithmeticError, TypeError, AttributeError, pa.ArrowException)
+"""At a value that is not as its column says."""
 
 
 class ResultRows:
@@ -36,6 +39,7 @@ class ResultRows:
         zone: ZoneInfo,
     ) -> None:
         self._topic = topic
+        self._name = name
         self._names = names
         self._columns = columns
         places = {each: index for index, each in enumerate(names)}
@@ -52,6 +56,40 @@ class ResultRows:
         if columns is not None:
             self._schema = struct_schema({each.name: each.schema for each in columns}, name)
             self._fields = [arrow_field(each.name, each.schema) for each in self._schema.fields]
+
+    def records(self, rows: Sequence[SqlRow]) -> tuple[list[Batch], list[Refused]]:
+        """Batches, and the rows that have a value which its column's schema has not."""
+        try:
+            return [self.batch(rows)], []
+        except _FAILURES as error:
+            if len(rows) == 1:
+                return [], [self._refused(rows[0], error)]
+        half = len(rows) // 2
+        first, last = self.records(rows[:half]), self.records(rows[half:])
+        return first[0] + last[0], first[1] + last[1]
+
+    def _refused(self, row: SqlRow, error: Exception) -> Refused:
+        value = {
+            name: None if each is None else str(each) for name, each in zip(self._names, row, strict=True)
+        }
+        where = self._name or "the query"
+        if self._number is not None:
+            where += f", {self._names[self._number]}={row[self._number]}"
+        batch = Batch(self._topic, Column(None, [None]), Column(None, [value]), pa.nulls(1, pa.int64()))
+        said = (
+            f"a row of {where} has a value that its column has not in records: "
+            f"{self._column_of(row, error)}. Read it by a query that casts it (CAST(column AS VARCHAR)), "
+            "choose numeric.mapping, or leave such rows out (errors.tolerance=all)"
+        )
+        return Refused(batch, BadRecord(said))
+
+    def _column_of(self, row: SqlRow, error: Exception) -> str:
+        for column, value in zip(self._columns or (), row, strict=False):
+            try:
+                column_of(column.schema, converted([column], [[value]])[0])
+            except _FAILURES as reason:
+                return f"column {column.name}, {str(value)[:100]!r}: {reason}"
+        return str(error)
 
     def batch(self, rows: Sequence[SqlRow]) -> Batch:
         """BadRecords where a value does not fit its column's schema."""

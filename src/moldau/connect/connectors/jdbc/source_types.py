@@ -132,6 +132,8 @@ def _decimal(value: Any) -> Decimal:
 
 def _date(value: Any) -> datetime.date:
     if isinstance(value, str):
+        if value.endswith("BC"):
+            raise ValueError("a date before Christ")
         return datetime.date.fromisoformat(value[:10])
     return value.date() if isinstance(value, datetime.datetime) else value
 

@@ -42,10 +42,11 @@ class Chunks:
         """So many rows behind a key, in its order."""
         import pymysql
 
-        names = ", ".join(map(quoted, keys))
+        names = ", ".join(map(_escaped, keys))
         where = f"WHERE ({names}) > ({', '.join(['%s'] * len(keys))})" if last is not None else ""
+        wanted = ", ".join(map(_escaped, columns))
         statement = (
-            f"SELECT {', '.join(map(quoted, columns))} FROM {quoted(table[0])}.{quoted(table[1])} {where} "
+            f"SELECT {wanted} FROM {_escaped(table[0])}.{_escaped(table[1])} {where} "
             f"ORDER BY {names} LIMIT {count}"
         )
         try:
@@ -53,9 +54,7 @@ class Chunks:
                 _run(connection, "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
                 place = self._begin(connection, table)
                 with connection.cursor() as cursor:
-                    cursor.execute(
-                        statement if last is not None else statement.replace("%", "%%"), last or ()
-                    )
+                    cursor.execute(statement, tuple(last or ()))
                     return Chunk(place, list(cursor.fetchall()))
         except pymysql.MySQLError as error:
             said = f"table {'.'.join(table)} cannot be read now: {error.args[-1]}"
@@ -96,6 +95,11 @@ def _run(connection: Any, statement: str) -> list[Any]:
     with connection.cursor() as cursor:
         cursor.execute(statement)
         return list(cursor.fetchall())
+
+
+def _escaped(name: str) -> str:
+    """An identifier in a statement with parameters."""
+    return quoted(name).replace("%", "%%")
 
 
 def quoted(name: str) -> str:

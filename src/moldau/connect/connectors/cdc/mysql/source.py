@@ -29,6 +29,8 @@ from moldau.connect.errors import ConnectError, Retriable
 from moldau.connect.source import Read, Refused, Source, SourceContext, SourceOffset, SourcePartition
 
 _LOG = logging.getLogger(__name__)
+_WRONG_LOGIN = (1044, 1045, 1049, 1130, 1251, 1698, 2059, 4151)
+"""No right, wrong password, no such database, a host that may not, a plugin of logins that is not here."""
 Records = tuple[list[Batch], list[Refused]]
 _WANTED = {"log_bin": "ON", "binlog_format": "ROW", "binlog_row_image": "FULL", "binlog_row_metadata": "FULL"}
 
@@ -124,19 +126,23 @@ class MysqlSource(Source):
             self._connection = None
 
     def _connected(self, **more: Any) -> Any:
-        import pymysql
-
+        try:
+            import pymysql
+        except ImportError:
+            raise ConnectError("the connector needs pymysql: pip install 'moldau[connect-mysql]'") from None
         try:
             return pymysql.connect(**connection_of(self.config), autocommit=True, **more)
         except pymysql.MySQLError as error:
+            if error.args and error.args[0] in _WRONG_LOGIN:
+                raise ConnectError(f"{self.product} refuses the login: {error.args[-1]}") from error
             raise Retriable(f"{self.product} is away or refuses: {error.args[-1]}") from error
 
     def _ask(self, statement: str, values: Sequence[Any] | None = None) -> list[tuple[Any, ...]]:
         """Rows of a statement. Retriable, ConnectError."""
-        import pymysql
-
         if self._connection is None:
             self._connection = self._connected()
+        import pymysql
+
         try:
             with self._connection.cursor() as cursor:
                 cursor.execute(statement, values)

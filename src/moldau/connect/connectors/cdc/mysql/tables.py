@@ -18,6 +18,7 @@ from moldau.connect.connectors.cdc.converting import converted
 from moldau.connect.connectors.cdc.envelope import EnvelopeTable
 from moldau.connect.connectors.cdc.mysql.types import MysqlColumn, MysqlTypes
 from moldau.connect.connectors.cdc.naming import adjusted, topic_name
+from moldau.connect.connectors.cdc.orders import means
 from moldau.connect.schema import Schema, Type, struct_schema
 
 _LOG = logging.getLogger(__name__)
@@ -105,11 +106,11 @@ class MysqlTables:
 
     def by_name(self, name: str) -> MysqlTable | None:
         """A table that an incremental snapshot can be made of; None: a warning says why not."""
-        schema, _, table = name.rpartition(".")
-        if not self.captured(schema, table) or (schema, table) not in self.chosen():
+        place = next((each for each in self.chosen() if means(name, ".".join(each))), None)
+        if place is None:
             _LOG.warning("table %s is not captured: no incremental snapshot of it is made", name)
             return None
-        found = self.of_catalog(schema, table)
+        found = self.of_catalog(*place)
         if not found.records.key_places:
             _LOG.warning("table %s has no primary key: no incremental snapshot of it is made", name)
             return None

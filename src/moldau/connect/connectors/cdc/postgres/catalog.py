@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from moldau.connect.connectors.cdc.postgres.positions import lsn_number
 from moldau.connect.connectors.cdc.postgres.replication import SESSION, quoted
 from moldau.connect.connectors.cdc.postgres.types import ColumnType
+from moldau.connect.connectors.jdbc.database import is_wrong_login
 from moldau.connect.errors import ConnectError, Retriable
 
 _COLUMNS = """
@@ -185,7 +186,7 @@ class Catalog:
 
 def connected(conninfo: str) -> Any:
     """A connection in autocommit whose texts are as those of the log, and whose few rows (marks, heartbeats)
-    wait for no standby. Retriable."""
+    wait for no standby. Retriable, ConnectError."""
     import psycopg
 
     try:
@@ -193,6 +194,8 @@ def connected(conninfo: str) -> Any:
             conninfo, autocommit=True, options=f"{SESSION} -c synchronous_commit=local", connect_timeout=10
         )
     except psycopg.OperationalError as error:
+        if is_wrong_login(str(error)):
+            raise ConnectError(f"PostgreSQL refuses the login: {_line(error)}") from error
         raise Retriable(f"PostgreSQL is away or refuses: {_line(error)}") from error
 
 

@@ -72,7 +72,8 @@ class Chunks:
     def mark(self, name: str) -> None:
         """Write the mark."""
         schema, table = self._signals.split(".")[-2:]
+        name_of_it = f"{quoted(schema)}.{quoted(table)}".replace("%", "%%")
         self._catalog.rows(
-            f"INSERT INTO {quoted(schema)}.{quoted(table)} VALUES (%s, 'snapshot-window-close', '{{}}')",
+            f"INSERT INTO {name_of_it} VALUES (%s, 'snapshot-window-close', '{{}}')",
             (name,),
         )

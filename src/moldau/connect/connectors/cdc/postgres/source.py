@@ -36,6 +36,7 @@ _LOG = logging.getLogger(__name__)
 RETAINED_BYTES_WARNED = 1 << 30
 SLOT_LOOK_SECONDS = 300.0
 READ_SECONDS_MAX = 1.0
+_NO_DRIVER = "the connector needs psycopg: pip install 'moldau[connect-postgres]'"
 READ_BYTES_MAX = 16 << 20
 """What is read of the log at a time, whatever it is: changes that are not captured cost time, too, and the
 server ends a connection that it does not hear of for wal_sender_timeout."""
@@ -52,9 +53,7 @@ class PostgresSource(Source):
         try:
             self._conninfo = conninfo_of(settings)
         except ImportError:
-            raise ConnectError(
-                "the connector needs psycopg: pip install 'moldau[connect-postgres]'"
-            ) from None
+            raise ConnectError(_NO_DRIVER) from None
         self._catalog = Catalog(self._conninfo)
         self._tables = Tables(self._catalog, settings)
         self._slot: str = settings["slot.name"]
@@ -65,11 +64,17 @@ class PostgresSource(Source):
     def check(self, settings: Mapping[str, Any]) -> Mapping[str, Sequence[str]]:
         """Contradictions; with none, whether the server can be reached and writes logical changes."""
         wrong: dict[str, list[str]] = check_postgres(settings)
-        if wrong:
-            return wrong
-        catalog = Catalog(conninfo_of(settings))
         try:
             key_columns(settings["message.key.columns"])
+        except ConnectError as error:
+            wrong["message.key.columns"] = [str(error)]
+        if wrong:
+            return wrong
+        try:
+            catalog = Catalog(conninfo_of(settings))
+        except ImportError:
+            return {"database.hostname": [_NO_DRIVER]}
+        try:
             level = catalog.rows("SHOW wal_level")[0][0]
         except ConnectError as error:
             return {"database.hostname": [str(error)]}

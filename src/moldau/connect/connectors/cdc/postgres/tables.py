@@ -11,6 +11,7 @@ from moldau.common.core.patterns import Pattern, PatternError
 from moldau.connect.connectors.cdc.choice import Choice, pattern_of
 from moldau.connect.connectors.cdc.envelope import EnvelopeTable
 from moldau.connect.connectors.cdc.naming import adjusted, topic_name
+from moldau.connect.connectors.cdc.orders import means
 from moldau.connect.connectors.cdc.postgres.catalog import Catalog, CatalogColumn, CatalogTable
 from moldau.connect.connectors.cdc.postgres.pgoutput import Relation, RelationColumn
 from moldau.connect.connectors.cdc.postgres.transactions import Followed
@@ -97,7 +98,7 @@ class Tables:
     def by_name(self, name: str) -> Followed | None:
         """A table that an incremental snapshot can be made of; None: a warning says why not."""
         for each in self.chosen():
-            if f"{each.schema}.{each.name}" == name:
+            if means(name, f"{each.schema}.{each.name}"):
                 followed = self.of_catalog(each)
                 primary = {column.name for column in self._catalog.columns(each.id) if column.key_place}
                 names = {
