@@ -32,7 +32,8 @@ _VERSION_MIN = 4
 _READ_UNCOMMITTED = 0
 _NO_SESSION, _FULL_FETCH = 0, -1
 _SPARE_MS = 10_000
-_PAUSE_MS = 100.0
+_PARTITIONS_MAX = 500
+_SHORT_WAIT_MS = 20
 
 
 class SourceFetch:
@@ -45,6 +46,7 @@ class SourceFetch:
         self._puller = puller
         self._news = asyncio.Event()
         self._closed = False
+        self._turn = 0
 
     def tell(self) -> None:
         """A partition may be due."""
@@ -59,9 +61,7 @@ class SourceFetch:
         """Fetch until closed."""
         while not self._closed:
             self._news.clear()
-            due = [
-                each for each in self._puller.all() if each.machine.leader == self.leader and each.may_fetch
-            ]
+            due = self._due()
             if not due:
                 await self._news.wait()
                 continue
@@ -70,10 +70,20 @@ class SourceFetch:
             except Exception:
                 self._puller.failed_by_bug(due)
 
+    def _due(self) -> list[Pulled]:
+        """Partitions for the next request; where there are many, those that come next in turn."""
+        led = [each for each in self._puller.all() if each.machine.leader == self.leader]
+        due = [each for each in led if each.may_fetch]
+        if len(due) <= _PARTITIONS_MAX:
+            return due
+        start = self._turn % len(due)
+        self._turn = start + _PARTITIONS_MAX
+        return [*due[start:], *due[:start]][:_PARTITIONS_MAX]
+
     async def _fetch(self, due: list[Pulled]) -> None:
         parts, now_ms = self._parts, self._puller.now_ms()
         by_id = all(any(each.source_id) for each in due)
-        wait_ms = parts.fetch_wait_ms()
+        wait_ms = parts.fetch_wait_ms() if len(due) < _PARTITIONS_MAX else _SHORT_WAIT_MS
         for each in due:
             each.machine.asked(each.partition.log.log_end_offset, now_ms)
         try:

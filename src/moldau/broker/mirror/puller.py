@@ -47,6 +47,8 @@ class LinkPuller:
         self._parts = parts
         self._source = SourceCluster(parts, link.name, link.settings)
         self._pulled: dict[tuple[str, int], Pulled] = {}
+        self.levels: dict[tuple[str, int], float] = {}
+        """When what is not pulled now was level last (monotonic, in milliseconds)."""
         self._fetches: dict[int, SourceFetch] = {}
         self._started: dict[str, set[int]] = {}
         self._find_leaders = False
@@ -69,13 +71,16 @@ class LinkPuller:
             known.leader_epoch = partition.leader_epoch
             self._parts.host.loop.call_soon(self._tell)
             return
-        self._pulled[key] = Pulled(partition, mirror.source, mirror.source_id)
+        pulled = self._pulled[key] = Pulled(partition, mirror.source, mirror.source_id)
+        pulled.machine.caught_up_ms = self.levels.pop(key, None)
         self._find_leaders = True
         self._begin()
 
     def stop(self, topic: str, index: int) -> None:
         """Pull this partition no more."""
-        self._pulled.pop((topic, index), None)
+        pulled = self._pulled.pop((topic, index), None)
+        if pulled is not None and pulled.machine.caught_up_ms is not None:
+            self.levels[topic, index] = pulled.machine.caught_up_ms
 
     def all(self) -> Iterator[Pulled]:
         """What is pulled."""
@@ -148,12 +153,18 @@ class LinkPuller:
 
     async def _turn(self) -> None:
         now_ms = self.now_ms()
+        slices = self._parts.lane.slices()
         for pulled in list(self._pulled.values()):
-            self.carry_out(pulled, pulled.machine.tick(now_ms))
-            if pulled.machine.state is State.CUTTING and not pulled.partition.log.is_cutting:
-                self.carry_out(pulled, pulled.machine.cut_done(pulled.ends()))
-            if pulled.machine.state is State.RAISING:
-                self.carry_out(pulled, pulled.machine.epoch_is(pulled.partition.leader_epoch))
+            machine = pulled.machine
+            if machine.state is State.FETCHING:
+                continue
+            self.carry_out(pulled, machine.tick(now_ms))
+            if machine.state is State.CUTTING and not pulled.partition.log.is_cutting:
+                self.carry_out(pulled, machine.cut_done(pulled.ends()))
+            if machine.state is State.RAISING:
+                self.carry_out(pulled, machine.epoch_is(pulled.partition.leader_epoch))
+            if slices.spent():
+                await slices.next_slice()
         if self._find_leaders or (self._pulled and now_ms >= self._refresh_ms):
             await self._look()
         if self._started:
@@ -172,7 +183,10 @@ class LinkPuller:
             return
         self.problem = ""
         await self._raise_epochs(topics)
+        slices = self._parts.lane.slices()
         for pulled in list(self._pulled.values()):
+            if slices.spent():
+                await slices.next_slice()
             found = topics.get(pulled.source)
             if found is None or found.error_code:
                 code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if found is None else found.error_code

@@ -22,7 +22,7 @@ from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
 from moldau.broker.peers.call import Call
-from moldau.broker.peers.connection import NoCommonVersion, PeerConnection
+from moldau.broker.peers.connection import CLOSED, NoCommonVersion, PeerConnection
 from moldau.broker.peers.host import PeerHost
 from moldau.broker.peers.peers import Unsupported
 from moldau.common.core.slow_lane import SlowLane
@@ -199,6 +199,8 @@ class Channel:
         self._connection = None
         self._end_setup()
         if self._login is not None:
+            if not connection.frames_before_ready and reason == CLOSED:
+                reason += " during the login: the name, the password or the mechanism may be wrong"
             self._login.stop()
             self._login = None
         if self._closed is not None:

@@ -33,6 +33,8 @@ _UNSUPPORTED_VERSION = 35
 _GREETING = 0  # its correlation id; those of requests begin at 1
 _IN_FLIGHT_MAX = 10_000
 
+CLOSED = "it closed the connection"
+
 Decode = Callable[[Call, memoryview, int], None]
 """Decodes a response (frame, offset of its body) and answers the call, at once or in slices."""
 
@@ -107,7 +109,7 @@ class PeerConnection(asyncio.BufferedProtocol):
         return False
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self.end(f"the connection broke: {exc}" if exc else "it closed the connection")
+        self.end(f"the connection broke: {exc}" if exc else CLOSED)
 
     # Requests
 

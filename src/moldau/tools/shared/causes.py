@@ -49,8 +49,9 @@ LATE = LIBRDKAFKA_GAVE_UP | {
     "NOT_COORDINATOR",
     "NOT_CONTROLLER",
     "KAFKA_STORAGE_ERROR",
+    "POLICY_VIOLATION",
 }
-"""Errors that say that something was not done in time, and not why."""
+"""Errors that say that something was not done in time, or is not allowed, and not why."""
 
 _UNAUTHORIZED = "TOPIC_AUTHORIZATION_FAILED"
 _CODES = {int(code): code.name for code in ErrorCode}

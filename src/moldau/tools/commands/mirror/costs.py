@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from moldau.tools.commands.mirror.status import shown, worst
+from moldau.tools.commands.mirror.status import OVER, shown, worst
 from moldau.tools.shared.errors import CommandError
 
 if TYPE_CHECKING:
@@ -23,7 +23,6 @@ COLUMNS = {
 }
 """`unread`: records behind the last stable offset, of which those of aborted transactions stay unseen by
 read_committed readers."""
-_OVER = ("failed-over", "failing-over")
 
 
 def concerned(link: Link, topics: Sequence[str] | None) -> list[MirrorTopic]:
@@ -33,7 +32,7 @@ def concerned(link: Link, topics: Sequence[str] | None) -> list[MirrorTopic]:
         if name not in known:
             raise CommandError(f"the link {link.name} has no topic {name}")
     wanted = [known[name] for name in topics] if topics else list(link.topics)
-    return [each for each in wanted if each.state not in _OVER]
+    return [each for each in wanted if each.state not in OVER]
 
 
 def costs(link: Link, topics: Sequence[str] | None) -> list[dict[str, Any]]:
@@ -45,7 +44,7 @@ def costs(link: Link, topics: Sequence[str] | None) -> list[dict[str, Any]]:
             "end": each.end_offset,
             "source_end": None if each.source_end_offset < 0 else each.source_end_offset,
             "lost_records": each.behind,
-            "would_lose": each.lost_seconds,
+            "would_lose": None if each.lost_seconds is None else round(each.lost_seconds, 1),
             "aborted": each.open_transactions,
             "unread": max(0, each.end_offset - each.stable_offset),
         }

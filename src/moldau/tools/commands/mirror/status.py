@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from moldau.client.admin.mirrors import Link, MirrorPartition, MirrorTopic
 
+OVER = ("failed-over", "failing-over")
 PULLED = ("preparing", "mirroring")
 TOPIC_COLUMNS = {
     "topic": "TOPIC",
@@ -74,7 +75,7 @@ def worst(topics: Sequence[MirrorTopic]) -> tuple[float | None, str]:
 
 def summary(link: Link) -> str:
     """The one line of a link."""
-    mirrored = [each for each in link.topics if each.state not in ("failed-over", "failing-over")]
+    mirrored = [each for each in link.topics if each.state not in OVER]
     if not mirrored:
         return f"{link.name}: mirrors no topic"
     seconds, where = worst(mirrored)
@@ -92,7 +93,7 @@ def shown(seconds: float | None) -> str:
 def topic_rows(link: Link) -> Iterator[dict[str, Any]]:
     """A row a topic."""
     for topic in link.topics:
-        over = topic.state in ("failed-over", "failing-over")
+        over = topic.state in OVER
         seconds, _ = worst([topic])
         known = [each.behind for each in topic.partitions if each.behind is not None]
         whole = len(known) == topic.partition_count
@@ -124,7 +125,7 @@ def partition_row(topic: MirrorTopic, each: MirrorPartition) -> dict[str, Any]:
         "end": each.end_offset,
         "source_end": None if each.source_end_offset < 0 else each.source_end_offset,
         "behind": each.behind,
-        "would_lose": None if not each.doing else shown(each.lost_seconds),
+        "would_lose": None if topic.state in OVER else shown(each.lost_seconds),
         "open_transactions": each.open_transactions,
         "lost": each.lost_records,
         "missed": each.missed_records,
@@ -134,7 +135,7 @@ def partition_row(topic: MirrorTopic, each: MirrorPartition) -> dict[str, Any]:
 
 def as_json(link: Link) -> dict[str, Any]:
     """A link for programs; seconds are numbers, null where everything would be lost."""
-    mirrored = [each for each in link.topics if each.state not in ("failed-over", "failing-over")]
+    mirrored = [each for each in link.topics if each.state not in OVER]
     seconds, where = worst(mirrored)
     return {
         "link": link.name,

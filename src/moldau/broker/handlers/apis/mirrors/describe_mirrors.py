@@ -4,7 +4,8 @@ broker leads (Moldau's own).
 The client must have Describe on the cluster. Secrets of a link's settings are not in the answer.
 """
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from typing import TYPE_CHECKING
 
 from moldau.broker.handlers.parts.broker import Broker, RequestContext
 from moldau.broker.handlers.parts.registry import handles
@@ -24,11 +25,15 @@ from moldau.common.protocol.own.describe_mirrors import (
     MirrorTopicData,
 )
 
+if TYPE_CHECKING:
+    from moldau.broker.mirror.pulled import Pulled
+    from moldau.broker.mirror.puller import LinkPuller
+
 
 @handles(DescribeMirrorsRequest)
 def describe_mirrors(
     broker: Broker, context: RequestContext, request: DescribeMirrorsRequest
-) -> DescribeMirrorsResponse:
+) -> Generator[None, None, DescribeMirrorsResponse]:
     if not may_on_cluster(broker, context.session, Operation.DESCRIBE):
         code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
         return DescribeMirrorsResponse(error_code=code, error_message=code.message)
@@ -39,10 +44,13 @@ def describe_mirrors(
             return DescribeMirrorsResponse(
                 error_code=ErrorCode.RESOURCE_NOT_FOUND, error_message=f"there is no link {name}"
             )
-    return DescribeMirrorsResponse(links=[_link(broker, image, image.mirror_links[name]) for name in names])
+    links = []
+    for name in names:
+        links.append((yield from _link(broker, image, image.mirror_links[name])))
+    return DescribeMirrorsResponse(links=links)
 
 
-def _link(broker: Broker, image: Image, link: MirrorLink) -> LinkData:
+def _link(broker: Broker, image: Image, link: MirrorLink) -> Generator[None, None, LinkData]:
     from moldau.broker.mirror.link_settings import is_secret
 
     mirroring = broker.mirroring
@@ -51,6 +59,14 @@ def _link(broker: Broker, image: Image, link: MirrorLink) -> LinkData:
     problems = [part.problem for part in (puller, upkeep, groups) if part is not None and part.problem]
     if upkeep is not None:
         problems += [f"{topic} is not mirrored: {why}" for topic, why in sorted(upkeep.refused.items())]
+    puller_rows: dict[str, dict[int, Pulled]] = {}
+    for each in () if puller is None else puller.all():
+        puller_rows.setdefault(each.partition.topic, {})[each.partition.index] = each
+    topics = []
+    for topic, mirror in sorted(image.mirrors.items()):
+        if mirror.link == link.name:
+            topics.append(_topic(broker, image, topic, mirror, puller, puller_rows.get(topic, {})))
+            yield
     return LinkData(
         name=link.name,
         problem="; ".join(dict.fromkeys(problems)),
@@ -58,11 +74,7 @@ def _link(broker: Broker, image: Image, link: MirrorLink) -> LinkData:
             LinkSetting(name=key, value=None if is_secret(key) else value)
             for key, value in sorted(link.settings.items())
         ],
-        topics=[
-            _topic(broker, image, topic, mirror)
-            for topic, mirror in sorted(image.mirrors.items())
-            if mirror.link == link.name
-        ],
+        topics=topics,
         groups=[
             MirrorGroupData(
                 group_id=row.group,
@@ -76,7 +88,14 @@ def _link(broker: Broker, image: Image, link: MirrorLink) -> LinkData:
     )
 
 
-def _topic(broker: Broker, image: Image, name: str, mirror: MirrorTopic) -> MirrorTopicData:
+def _topic(
+    broker: Broker,
+    image: Image,
+    name: str,
+    mirror: MirrorTopic,
+    puller: "LinkPuller | None",
+    pulled: "dict[int, Pulled]",
+) -> MirrorTopicData:
     topic = image.topics.get(name)
     return MirrorTopicData(
         name=name,
@@ -86,19 +105,13 @@ def _topic(broker: Broker, image: Image, name: str, mirror: MirrorTopic) -> Mirr
         reason=mirror.reason,
         partition_count=0 if topic is None else len(topic.partitions),
         left=list(mirror.left),
-        partitions=list(_partitions(broker, image, name, mirror)),
+        partitions=list(_partitions(broker, image, name, puller, pulled)),
     )
 
 
 def _partitions(
-    broker: Broker, image: Image, name: str, mirror: MirrorTopic
+    broker: Broker, image: Image, name: str, puller: "LinkPuller | None", pulled: "dict[int, Pulled]"
 ) -> Iterator[MirrorPartitionData]:
-    puller = broker.mirroring.pullers.get(mirror.link)
-    pulled = (
-        {}
-        if puller is None
-        else {each.partition.index: each for each in puller.all() if each.partition.topic == name}
-    )
     now_ms = broker.clock.monotonic_ms()
     for index in range(len(image.topics[name].partitions)):
         partition = broker.replicas.partition(name, index)
@@ -114,6 +127,8 @@ def _partitions(
             lost = machine.lost_seconds(now_ms)
             row.lost_seconds = -1.0 if lost is None else lost
             row.lost_records, row.missed_records = machine.lost, machine.missed
+        elif puller is not None and (name, index) in puller.levels:
+            row.lost_seconds = max(0.0, now_ms - puller.levels[name, index]) / 1000
         yield row
 
 
