@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -12,8 +12,8 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from moldau.client.admin.mirrors import Link, MirrorTopic, alter_mirrors, describe_links
-from moldau.client.cluster import Cluster
-from moldau.testing import Broker
+from moldau.client.cluster import Cluster as AdminCluster
+from moldau.testing import Broker, Cluster
 
 PATIENCE_SECONDS = 120.0
 
@@ -81,12 +81,20 @@ def read(
 class Pair:
     """A source and a target, and the target's links."""
 
-    def __init__(self, source: str, target: Broker) -> None:
-        self.source, self.target = source, target
+    def __init__(
+        self,
+        source: str,
+        target: Broker | Cluster,
+        options: Mapping[str, str] | None = None,
+        address: str = "",
+    ) -> None:
+        """`options`: of a client of the target; `address`: its listener for that."""
+        self.source, self.target, self._options = source, target, options
+        self._address = address
 
     @contextmanager
-    def cluster(self) -> Iterator[Cluster]:
-        with Cluster(self.target.bootstrap_servers) as cluster:
+    def cluster(self) -> Iterator[AdminCluster]:
+        with AdminCluster(self._address or self.target.bootstrap_servers, self._options) as cluster:
             yield cluster
 
     def act(self, action: str, topics: list[str] | None = None, **more: Any) -> dict[str, str]:

@@ -173,6 +173,7 @@ def test_retention(settings: dict[str, object], log_start: int, high_watermark: 
 def test_an_empty_last_segment_stays() -> None:
     two = stretches((100, 1), (0, 1))
     assert expendable(two, TopicSettings(retention_ms=1), 0, 99, 1000) == 1
+    assert expendable(two, TopicSettings(retention_ms=1), 0, 99, 1000, by_settings=False) == 0
 
 
 class Holder:

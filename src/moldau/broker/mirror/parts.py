@@ -30,6 +30,8 @@ class MirrorParts:
     groups: "Callable[[], GroupCoordinator]"
     peers: Peers
     """To this cluster's other brokers."""
+    has_rights: bool
+    """Whether an authorizer decides here who may do what."""
     frame_bytes_max: int
     """No answer of the source may be larger."""
     fetch_wait_ms: Callable[[], int]

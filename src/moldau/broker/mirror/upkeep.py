@@ -12,6 +12,7 @@ from moldau.broker.controller.configs import AlterResource, Operation
 from moldau.broker.controller.partitions import MorePartitions, create_partitions
 from moldau.broker.metadata.image import ResourceType
 from moldau.broker.metadata.mirrors import MirrorLink
+from moldau.broker.mirror.acls import acls_here, source_acls
 from moldau.broker.mirror.link_settings import matches, mirror_settings
 from moldau.broker.mirror.parts import MirrorParts
 from moldau.broker.mirror.source import SourceCluster, SourceTopic
@@ -77,6 +78,8 @@ class LinkUpkeep:
         await self._follow_partitions(mine)
         if self._settings.sync_topic_configs_enabled:
             await self._follow_configs(mine)
+        if self._settings.sync_topic_acls_enabled and self._parts.has_rights:
+            await self._follow_acls(mine)
 
     async def _follow_partitions(self, mine: list[Found]) -> None:
         image = self._parts.image()
@@ -111,6 +114,16 @@ class LinkUpkeep:
                 if outcome.failed:
                     text = "link %s: settings of %s do not follow: %s"
                     log.warning(text, self.link.name, resource.resource_name, outcome.message)
+
+    async def _follow_acls(self, mine: list[Found]) -> None:
+        local = {each.source.name: each.name for each in mine}
+        known = self._parts.image().acls
+        fresh = [acl for acl in acls_here(await source_acls(self._source), local) if acl not in known]
+        if fresh:
+            for acl, outcome in zip(fresh, await self._parts.controller.create_acls(fresh), strict=True):
+                if outcome.failed:
+                    text = "link %s: a right on %s does not follow: %s"
+                    log.warning(text, self.link.name, acl.resource_name, outcome.message)
 
     def _follows(self, name: str) -> bool:
         return not matches(name, self._settings.config_properties_exclude)

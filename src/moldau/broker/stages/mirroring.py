@@ -55,6 +55,7 @@ class LateMirroring:
                 replicas=self._replication.replicas,
                 groups=self._coordination.groups.get,
                 peers=peers,
+                has_rights=self._cluster.authorizer is not None,
                 frame_bytes_max=settings.now.socket_request_max_bytes
                 + settings.now.replica_fetch_response_max_bytes,
                 fetch_wait_ms=lambda: settings.now.replica_fetch_wait_max_ms,

@@ -41,7 +41,8 @@ class MirrorSettings(SettingsObject):
         "Which settings of topics do not follow: names, or regular expressions.",
     )
     sync_topic_acls_enabled: bool = boolean(
-        False, "Whether rights on the topics follow: never Write, and All becomes Read."
+        True,
+        "Whether rights on the topics follow, where an authorizer is set: never Write, and All becomes Read.",
     )
     sync_group_offsets_enabled: bool = boolean(
         True, "Whether committed offsets of groups follow, for groups without members here."
