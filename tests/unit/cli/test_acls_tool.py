@@ -9,6 +9,7 @@ from fake_layout import fake_layout
 
 from moldau.broker.metadata.changes import AclsCreated, AclsDeleted, replay
 from moldau.broker.metadata.image import EMPTY_IMAGE
+from moldau.common.access.acl_explanation import Question, explain
 from moldau.common.protocol.acls import Acl, AclFilter
 from moldau.common.protocol.messages.create_acls import (
     AclCreationResult,
@@ -29,7 +30,6 @@ from moldau.common.protocol.messages.describe_acls import (
 )
 from moldau.common.protocol.operations import Operation, PatternType, Permission, ResourceType
 from moldau.tools.app import run as run_moldau
-from moldau.tools.commands.acls.explanation import Question, explain
 from moldau.tools.kafka.programs import acls as tool
 from moldau.tools.kafka.running import run
 

@@ -24,16 +24,29 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from moldau.client.errors import ClientError
 from moldau.common.credentials.errors import CredentialsError
 from moldau.common.settings.rows import SettingError
+from moldau.schemas.registry_settings import RegistrySettingError
 from moldau.services.console.access import Access, CheckPassword, users_check
 from moldau.services.console.api.document import document
 from moldau.services.console.changes.audit import Audit
+from moldau.services.console.changes.connectors import ConnectorChanges
 from moldau.services.console.changes.groups import GroupChanges
 from moldau.services.console.changes.produce import ProduceChange
 from moldau.services.console.changes.topics import TopicChanges
 from moldau.services.console.changes.undo import Undo
 from moldau.services.console.cluster import ClusterAccess
+from moldau.services.console.connect_client import ConnectWorkers
 from moldau.services.console.pages import audit as audit_pages
-from moldau.services.console.pages import brokers, groups, messages, overview, topics, transactions
+from moldau.services.console.pages import (
+    brokers,
+    connectors,
+    groups,
+    messages,
+    overview,
+    schemas,
+    security,
+    topics,
+    transactions,
+)
 from moldau.services.console.pages.call import Call, Console
 from moldau.services.console.pages.forms import Forms
 from moldau.services.console.pages.login import Login
@@ -46,6 +59,7 @@ from moldau.services.console.pages.routes import (
     translate,
 )
 from moldau.services.console.pages.streams import Streams
+from moldau.services.console.registry import Registry
 from moldau.services.console.settings import DEFAULT_PORT, ConsoleConfiguration
 from moldau.services.http.application import Application, Health
 from moldau.services.http.assembly import server_of
@@ -60,7 +74,10 @@ PAGES = (
     *topics.PAGES,
     *groups.PAGES,
     *brokers.PAGES,
+    *schemas.PAGES,
+    *connectors.PAGES,
     *transactions.PAGES,
+    *security.PAGES,
     *audit_pages.PAGES,
 )
 _STATIC = Path(__file__).parent / "static"
@@ -90,7 +107,10 @@ async def console_application(configuration: ConsoleConfiguration) -> AsyncItera
             raise SettingError("bootstrap.servers", str(problem)) from None
         access = Access(settings, configuration.login, _check_of(configuration, ends))
         undo = Undo(settings.moldau_console_data_dir)
+        registry = _registry_of(configuration, ends)
+        connects = [ConnectWorkers(each) for each in settings.moldau_console_connect_urls]
         changes = [
+            *ConnectorChanges(connects).all(),
             *TopicChanges(cluster).all(),
             *ProduceChange(cluster, producers).all(),
             *GroupChanges(cluster, undo).all(),
@@ -102,6 +122,8 @@ async def console_application(configuration: ConsoleConfiguration) -> AsyncItera
             Audit(settings.moldau_console_audit_file),
             undo,
             {each.name: each for each in changes},
+            registry,
+            connects,
         )
         inner = _application(console)
         cluster.start()
@@ -120,6 +142,18 @@ async def serve_console(configuration: ConsoleConfiguration) -> AsyncIterator[Ht
         finally:
             served.inner.ending.set()
             await server.stop()
+
+
+def _registry_of(configuration: ConsoleConfiguration, ends: AsyncExitStack) -> Registry | None:
+    settings = configuration.registry()
+    if not settings:
+        return None
+    try:
+        registry = Registry(settings)
+    except RegistrySettingError as problem:
+        raise SettingError("schema.registry.url", str(problem)) from None
+    ends.callback(registry.close)
+    return registry
 
 
 def _check_of(configuration: ConsoleConfiguration, ends: AsyncExitStack) -> CheckPassword | None:

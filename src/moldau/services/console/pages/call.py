@@ -13,7 +13,9 @@ from moldau.common.protocol.errors import ErrorCode
 from moldau.services.console.access import Access
 from moldau.services.console.changes.audit import Audit
 from moldau.services.console.changes.undo import Undo
+from moldau.services.console.connect_client import ConnectWorkers
 from moldau.services.console.facts.snapshot import GroupFacts, Snapshot, TopicFacts
+from moldau.services.console.registry import Registry
 from moldau.services.console.settings import ConsoleConfiguration
 from moldau.services.http.application import path_value, principal_of
 from moldau.services.http.context import Principal
@@ -36,6 +38,8 @@ class Console:
     undo: Undo
     changes: Mapping[str, Change]
     """By name."""
+    registry: Registry | None = None
+    connects: Sequence[ConnectWorkers] = ()
     done: dict[str, Done] = field(default_factory=dict)
     """What was done of late, by an id that the page after it names."""
 

@@ -43,7 +43,10 @@ SECTIONS = (
     ("topics", "Topics", "/topics", "t"),
     ("groups", "Groups", "/groups", "g"),
     ("brokers", "Brokers", "/brokers", "b"),
+    ("schemas", "Schemas", "/schemas", "s"),
+    ("connectors", "Connectors", "/connectors", "c"),
     ("transactions", "Transactions", "/transactions", "x"),
+    ("security", "Security", "/security/acls", "r"),
     ("audit", "Audit", "/audit", "a"),
 )
 """The navigation: its id, its words, its path, the key after g."""

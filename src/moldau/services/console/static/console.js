@@ -158,4 +158,7 @@ document.addEventListener("htmx:afterSwap", (event) => {
 document.addEventListener("htmx:afterSettle", (event) => ready(event.target.isConnected ? event.target : document));
 document.addEventListener("htmx:sseMessage", () => ready(document.getElementById("rows") || document));
 addEventListener("resize", () => { for (const [element, chart] of charts) chart.setSize({ width: element.clientWidth, height: 180 }); });
-document.addEventListener("DOMContentLoaded", () => ready(document));
+document.addEventListener("DOMContentLoaded", () => {
+  document.querySelector("nav [aria-current]")?.scrollIntoView({ inline: "center", block: "nearest" });
+  ready(document);
+});

@@ -220,10 +220,10 @@ def explain(
     not.
     """
     from moldau.client.admin.acls import find_acls
+    from moldau.common.access.acl_explanation import Question
+    from moldau.common.access.acl_explanation import explain as explained
     from moldau.common.protocol.acls import EVERYTHING
     from moldau.common.protocol.operations import PatternType
-    from moldau.tools.commands.acls.explanation import Question
-    from moldau.tools.commands.acls.explanation import explain as explained
 
     named = resources.named()
     if len(named) != 1:

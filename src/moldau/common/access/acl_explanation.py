@@ -1,6 +1,6 @@
 """Which rule decides: the ACLs that apply to a resource, and what comes of them for one client.
 
-The decision is the broker's own code (access/acl_index.py) on the ACLs and settings that the broker tells;
+The decision is the broker's own code (acl_index.py) on the ACLs and settings that the broker tells;
 what is shown beside it are the ACLs that were looked at.
 """
 
