@@ -10,10 +10,11 @@ from urllib.parse import quote
 
 import headless_browser
 import pytest
-from console_server import TROUBLE, console, filled
+from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
+from console_server import TROUBLE, connect_workers, console, filled
 from headless_browser import Page
 
-from moldau.testing import Broker
+from moldau.testing import Broker, SchemaRegistry
 
 pytestmark = [
     pytest.mark.client,
@@ -51,6 +52,15 @@ PAGES = {
     "directories": "/brokers/1/directories",
     "transactions": "/transactions?all=1",
     "audit": "/audit",
+    "schemas": "/schemas",
+    "schema-versions": "/schemas/orders-value/versions?left=1&right=2",
+    "connectors": "/connectors",
+    "connector": "/connectors/0/orders-to-pg/status",
+    "pause": "/connectors/0/orders-to-pg/pause",
+    "acls": "/security/acls",
+    "why": "/security/why?principal=alice&name=orders",
+    "users": "/security/users",
+    "quotas": "/security/quotas",
     "create": "/topics/create",
     "produce": "/topics/orders/produce",
     "delete": "/topics/orders/delete",
@@ -68,10 +78,31 @@ def broker() -> Iterator[Broker]:
 
 
 @pytest.fixture(scope="module")
-def url(broker: Broker) -> Iterator[str]:
-    with console(
-        broker, moldau_console_allow_changes="true", moldau_console_mask="orders:value.user.card"
-    ) as address:
+def registry(broker: Broker) -> Iterator[str]:
+    with SchemaRegistry(broker) as started:
+        client = SchemaRegistryClient({"url": started.url})
+        field = {"name": "id", "type": "long", "doc": TROUBLE}
+        for more in ([], [{"name": "note", "type": "string", "default": ""}]):
+            schema = {"type": "record", "name": "Order", "doc": TROUBLE, "fields": [field, *more]}
+            client.register_schema("orders-value", Schema(json.dumps(schema), "AVRO"))
+        yield started.url
+
+
+@pytest.fixture(scope="module")
+def connect() -> Iterator[tuple[str, list[str]]]:
+    with connect_workers() as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def url(broker: Broker, registry: str, connect: tuple[str, list[str]]) -> Iterator[str]:
+    settings = {
+        "moldau.console.allow.changes": "true",
+        "moldau.console.mask": "orders:value.user.card",
+        "moldau.console.connect.urls": connect[0],
+        "schema.registry.url": registry,
+    }
+    with console(broker, **settings) as address:
         yield address
 
 
@@ -175,9 +206,8 @@ def test_a_change_is_shown_before_it_is_done(page: Page, url: str) -> None:
     page.run("document.querySelector('button[value=preview]').click()")
     page.wait_until(f"window.before === undefined && {LOADED}")
     assert "made.here is created with 2 partitions" in page.run("document.querySelector('.plan').innerText")
-    assert page.run(
-        "fetch('/topics.json').then(one => one.json()).then(all => all.rows.map(row => row.name))"
-    ) == ["customers", "empty", "orders"]
+    names = "fetch('/topics.json').then(one => one.json()).then(all => all.rows.map(row => row.name))"
+    assert "made.here" not in page.run(names)
     page.run("window.before = true")
     page.run("document.querySelector('button[value=do]').click()")
     page.wait_until(f"window.before === undefined && {LOADED}")
@@ -214,3 +244,16 @@ def test_a_reset_can_be_undone(page: Page, url: str) -> None:
     page.run("window.before = true; document.querySelector('button[value=do]').click()")
     page.wait_until(f"window.before === undefined && {LOADED}")
     assert sum(page.run(lag)) >= before
+
+
+def test_a_connector_tells_its_error_and_hides_its_password(
+    page: Page, url: str, connect: tuple[str, list[str]]
+) -> None:
+    go(page, url, "/connectors/0/orders-to-pg/status")
+    shown = page.run("document.body.innerText")
+    assert "no table" in shown
+    assert "hunter2" not in page.run("document.documentElement.outerHTML")
+    go(page, url, "/connectors/0/orders-to-pg/pause")
+    page.run("window.before = true; document.querySelector('button[value=do]').click()")
+    page.wait_until(f"window.before === undefined && {LOADED}")
+    assert connect[1] == ["/connectors/orders-to-pg/pause"]
