@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from moldau.connect import BadRecord, ConnectError, Setting, SettingType, Sink, rows
+from moldau.connect import BadRecord, ConnectError, Read, Setting, SettingType, Sink, Source, batch_of, rows
 
 
 class Numbered(Sink):
@@ -29,3 +29,31 @@ class Numbered(Sink):
         if self.config["fail"] and Path(self.config["fail"]).exists():
             Path(self.config["fail"]).unlink()
             raise ConnectError("the other system has gone")
+
+
+class Counting(Source):
+    """Numbers below what a file says, for each name; fails once, where a file says so."""
+
+    settings = (
+        Setting("topic", SettingType.STRING, "Where to."),
+        Setting("names", SettingType.LIST, "Its partitions."),
+        Setting("count", SettingType.STRING, "A file."),
+        Setting("fail", SettingType.STRING, "A file; while it is there, the first one fails.", None),
+    )
+
+    def partitions(self):
+        return [{"name": each} for each in self.config["names"]]
+
+    def read(self, partition, offset):
+        at = 0 if offset is None else offset["next"]
+        while True:
+            if at >= int(Path(self.config["count"]).read_text()):
+                yield None
+                continue
+            fail = self.config["fail"]
+            if fail and at == 30 and Path(fail).exists():
+                Path(fail).unlink()
+                raise ConnectError("the other system has gone")
+            values = [f"{partition['name']}{n}" for n in range(at, at + 10)]
+            at += 10
+            yield Read([batch_of(self.config["topic"], values)], {"next": at})

@@ -262,3 +262,42 @@ def test_auto_moves_a_sink_to_spark_and_back_and_each_record_is_written_once(
     reasons = [each.engine_why for each in ear.tasks[task]]
     assert any("more than 60" in each for each in reasons)
     assert any("less than 20" in each for each in reasons)
+
+
+def test_a_source_in_executors_delivers_once_over_failures_and_moves_between_engines(
+    broker: Broker, topic: str, start: Callable[[], Ear], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    count, fail = tmp_path / "count", tmp_path / "fail"
+    count.write_text("100")
+    fail.touch()
+    broker.create_topic(topic, 2)
+    name = f"s{topic}"[:60]
+    settings = {
+        "connector.class": "connect_numbers:Counting",
+        "topic": topic,
+        "names": "a,b",
+        "count": str(count),
+        "fail": str(fail),
+        "tasks.max": "2",
+        "moldau.restart.delay.ms": "50",
+        "value.converter": "org.apache.kafka.connect.storage.StringConverter",
+    }
+
+    def values() -> list[str]:
+        return sorted(each.value().decode() for each in read_all(broker.bootstrap_servers, topic, 2))
+
+    for round_, engine in enumerate(("spark", "local", "spark")):
+        count.write_text(str(100 * (round_ + 1)))
+        ear = start()
+        ear.run(name, {**settings, "moldau.connect.engine": engine})
+        wanted = sorted(f"{each}{n}" for each in "ab" for n in range(100 * (round_ + 1)))
+        eventually(lambda: len(values()) >= len(wanted), 240)  # noqa: B023
+        tasks = list(ear.tasks)
+        assert {each.engine for task in tasks for each in ear.tasks[task] if each.engine} == {engine}
+        if engine == "spark" and round_ == 0:
+            failed = [each.trace for task in tasks for each in ear.tasks[task] if each.state is State.FAILED]
+            assert failed
+            assert failed[0].startswith("the other system has gone")
+            assert (name, topic) in ear.topics
+        assert ear.runtime.stop_tasks(tasks, 60) == []
+        assert values() == wanted

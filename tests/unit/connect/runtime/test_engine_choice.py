@@ -80,4 +80,5 @@ def test_a_tasks_settings_say_what_runs_it() -> None:
     fixed = engine_of(Any, {**moved, "moldau.connect.engine": "local"}, {})
     assert fixed == Engine(LOCAL, "moldau.connect.engine=local")
     assert engine_of(Any, {}, {"moldau.connect.engine": "spark"}).name == SPARK
-    assert engine_of(Source, {}, {"moldau.connect.engine": "spark"}).name == LOCAL
+    assert engine_of(Source, moved, {}).name == LOCAL
+    assert engine_of(Source, {}, {"moldau.connect.engine": "spark"}).name == SPARK

@@ -140,6 +140,8 @@ def build(setup: TaskSetup, shared: Shared, control: Control, metrics: TaskMetri
                 return _spark(kind, engine, setup, shared, control, metrics)
             engine = Engine(LOCAL, missing)
         return _sink(kind(), engine, settings, setup, shared, control, metrics, policy, letters)
+    if engine.name == SPARK:
+        return _spark_source(engine, setup, shared, control, metrics)
     return _source(kind(), engine, settings, setup, shared, control, metrics, policy, letters)
 
 
@@ -165,11 +167,7 @@ def _spark(
     control: Control,
     metrics: TaskMetrics,
 ) -> Run:
-    if shared.spark is None:
-        raise ConnectError(
-            "moldau.connect.engine=spark, but this worker has no Spark session: "
-            'pip install "moldau[spark]", or set it to local'
-        )
+    session = _session_of(shared)
     if kind.keeps_open:
         raise ConnectError(
             f"{kind.__name__} keeps records open beyond a micro-batch: it needs moldau.connect.engine=local"
@@ -177,7 +175,26 @@ def _spark(
     from moldau.services.connect.runtime.spark_task import SparkSinkTask
 
     used = _once(setup.connector, shared.topic_used)
-    return Run(None, SparkSinkTask(setup, shared.spark, control, metrics, used), engine)
+    return Run(None, SparkSinkTask(setup, session, control, metrics, used), engine)
+
+
+def _spark_source(
+    engine: Engine, setup: TaskSetup, shared: Shared, control: Control, metrics: TaskMetrics
+) -> Run:
+    session = _session_of(shared)
+    from moldau.services.connect.runtime.spark_source_task import SparkSourceTask
+
+    used = _once(setup.connector, shared.topic_used)
+    return Run(None, SparkSourceTask(setup, session, control, metrics, used), engine)
+
+
+def _session_of(shared: Shared) -> Callable[[], Any]:
+    if shared.spark is None:
+        raise ConnectError(
+            "moldau.connect.engine=spark, but this worker has no Spark session: "
+            'pip install "moldau[spark]", or set it to local'
+        )
+    return shared.spark
 
 
 def _fence_drivers(setup: TaskSetup, shared: Shared) -> None:

@@ -1,8 +1,8 @@
 """Which engine runs a connector's tasks, and why.
 
 `moldau.connect.engine` of the connector, or else of the worker: local, spark, or auto. With auto, the
-connector's instance decides (engine_choice.py) and writes it into its tasks' settings. A source is read in
-the worker whatever is asked for.
+connector's instance decides for a sink (engine_choice.py) and writes it into its tasks' settings; a source
+stays local.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ def engine_of(
 ) -> Engine:
     """Of a task with these settings. ConnectError: there is no such engine."""
     asked = asked_engine(config, worker)
-    if not issubclass(kind, Sink):
-        return Engine(LOCAL, "sources run in the worker")
+    if not issubclass(kind, Sink) and asked == AUTO:
+        return Engine(LOCAL, "auto: what a source has to read is not known before it is read")
     if asked != AUTO:
         return Engine(asked, f"{ENGINE_ROW.name}={asked}")
     chosen = SPARK if config.get(TASK_ENGINE) == SPARK else LOCAL

@@ -150,9 +150,9 @@ SOURCE_ROWS = (
 ENGINE_ROW = Setting(
     "moldau.connect.engine",
     _STRING,
-    "Where a sink's tasks run: local (threads of the worker), spark (one streaming query; the worker needs a "
-    "Spark session), auto (Spark while there is much to do, see moldau.connect.engine.records). Sources run "
-    "in the worker.",
+    "Where tasks run: local (threads of the worker), spark (streaming queries; the worker needs a Spark "
+    "session), auto (a sink on Spark while there is much to do, see moldau.connect.engine.records; a source "
+    "locally).",
     "auto",
     choices=("auto", "local", "spark"),
 )

@@ -260,7 +260,7 @@ class SparkSinkTask:
         """What the query ended with."""
         if isinstance(self._failure, (ConnectError, Retriable)):
             return self._failure
-        return _failure(query.exception())
+        return failure_of(query.exception())
 
 
 def _json(offsets: Mapping[TopicPartition, int]) -> str:
@@ -270,7 +270,7 @@ def _json(offsets: Mapping[TopicPartition, int]) -> str:
     return json.dumps(made)
 
 
-def _failure(error: Any) -> ConnectError:
+def failure_of(error: Any) -> ConnectError:
     """The sentence of what a query failed with."""
     text = "" if error is None else str(error)
     found = _SENTENCE.findall(text)
