@@ -192,3 +192,24 @@ def test_performance_tools(bootstrap: str, made: str) -> None:
     where = ["--bootstrap-server", bootstrap, "--topic", topic, "--num-records", "20000"]
     said = tool(f"{TOOLS}.ConsumerPerformance", *where)
     assert ", 20000, " in said
+
+
+def test_share_groups(bootstrap: str, made: str) -> None:
+    group = f"share-{made}"
+    configs = ["--bootstrap-server", bootstrap, "--entity-type", "groups", "--entity-name", group]
+    tool("kafka.admin.ConfigCommand", *configs, "--alter", "--add-config", "share.auto.offset.reset=earliest")
+    consumer = ["--bootstrap-server", bootstrap, "--topic", made, "--group", group]
+    said = tool(
+        f"{TOOLS}.consumer.ConsoleShareConsumer", *consumer, "--max-messages", "10", "--timeout-ms", "30000"
+    )
+    assert sorted(re.findall(r"^\d+$", said, re.MULTILINE)) == [str(each) for each in range(10)]
+    groups, where = f"{TOOLS}.consumer.group.ShareGroupCommand", ["--bootstrap-server", bootstrap]
+    said = tool(groups, *where, "--list", "--state")
+    assert re.search(rf"{group}\s+Empty", said), said
+    said = tool(groups, *where, "--describe", "--group", group)
+    assert re.search(rf"{group}\s+{made}\s+0\s+10\s+0", said), said
+    reset = ["--reset-offsets", "--group", group, "--topic", made, "--to-earliest", "--execute"]
+    said = tool(groups, *where, *reset)
+    assert re.search(rf"{made}\s+0\s+0", said), said
+    said = tool(groups, *where, "--delete", "--group", group)
+    assert "successful" in said, said

@@ -19,10 +19,7 @@ READ_BY_ITS_NAME = re.compile(
     r"|sasl\.login\.refresh\.window\.factor"
 )
 ONE_FOR_ANOTHER = {"log.dir": "data_directories", "log.dirs": "data_directories", "broker.id": "node_id"}
-OF_LATER_PARTS = re.compile(
-    r"transaction\.state\.log\..*"  # what the topic is created with, for now
-    r"|(group\.)?share\.(record\.lock|delivery\.count|partition\.max|auto\.offset|isolation|renew|max\.share).*"
-)
+OF_LATER_PARTS = re.compile(r"transaction\.state\.log\..*")  # what the topic is created with, for now
 
 
 @pytest.fixture(scope="module")

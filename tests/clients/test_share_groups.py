@@ -1,0 +1,169 @@
+"""librdkafka's share consumer on a queue: every record is accepted once, counts are right, and what was
+confirmed never comes again, also after kill -9 and when leaders and coordinators die."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+from conftest import KIND
+from share_queue import ACCEPT, REJECT, RELEASE, Worker, lag, make_topic, set_group, until, write
+
+from moldau.testing import Broker, Cluster
+
+pytest.importorskip("confluent_kafka", minversion="2.15")
+pytestmark = [
+    pytest.mark.skipif(KIND != "moldau", reason="starts its own brokers"),
+    pytest.mark.timeout(400),
+]
+SHORT_LOCKS = {"group.share.min.record.lock.duration.ms": "1000"}
+
+
+@pytest.fixture
+def queue() -> Iterator[Broker]:
+    with Broker(SHORT_LOCKS) as one:
+        yield one
+
+
+def test_more_members_than_partitions_share_the_records(queue: Broker) -> None:
+    servers = queue.bootstrap_servers
+    make_topic(servers, "jobs", 1)
+    set_group(servers, "workers", share_auto_offset_reset="earliest")
+    values = [f"v{n}" for n in range(600)]
+    write(servers, "jobs", values)
+    workers = [Worker(servers, "workers", "jobs", lambda value, count: ACCEPT) for _ in range(3)]
+    until(lambda: sum(len(each.accepted) for each in workers) >= len(values), "all records are accepted")
+    for value in (f"w{n}" for n in range(30)):
+        write(servers, "jobs", [value])
+        values.append(value)
+    until(lambda: sum(len(each.accepted) for each in workers) >= len(values), "the new ones too")
+    for each in workers:
+        each.close()
+    accepted = sum((each.accepted for each in workers), Counter())
+    assert accepted == Counter(values)
+    assert all(count == 1 for each in workers for _, count in each.seen)
+
+
+def test_released_records_come_again_as_often_as_the_group_allows(queue: Broker) -> None:
+    servers = queue.bootstrap_servers
+    make_topic(servers, "jobs", 2)
+    set_group(servers, "workers", share_auto_offset_reset="earliest", share_delivery_count_limit="4")
+    values = [
+        *(f"third-{n}" for n in range(5)),
+        *(f"never-{n}" for n in range(5)),
+        *(f"bad-{n}" for n in range(5)),
+    ]
+    write(servers, "jobs", values)
+
+    def decide(value: str, count: int) -> int:
+        if value.startswith("bad"):
+            return REJECT
+        return ACCEPT if value.startswith("third") and count == 3 else RELEASE
+
+    worker = Worker(servers, "workers", "jobs", decide)
+    until(lambda: len(worker.seen) >= 5 * 3 + 5 * 4 + 5, "all deliveries")
+    write(servers, "jobs", ["third-last"])
+    until(lambda: worker.accepted["third-last"], "the record behind them")
+    worker.close()
+    counts = {value: [count for each, count in worker.seen if each == value] for value in values}
+    assert {value: seen for value, seen in counts.items() if value.startswith("third")} == {
+        f"third-{n}": [1, 2, 3] for n in range(5)
+    }
+    assert {value: seen for value, seen in counts.items() if value.startswith("never")} == {
+        f"never-{n}": [1, 2, 3, 4] for n in range(5)
+    }
+    assert {value: seen for value, seen in counts.items() if value.startswith("bad")} == {
+        f"bad-{n}": [1] for n in range(5)
+    }
+
+
+def test_what_a_member_held_when_it_died_or_slept_comes_again(queue: Broker) -> None:
+    from confluent_kafka import ShareConsumer
+
+    servers = queue.bootstrap_servers
+    make_topic(servers, "jobs", 1)
+    set_group(servers, "workers", share_auto_offset_reset="earliest", share_record_lock_duration_ms="1000")
+    write(servers, "jobs", ["a", "b"])
+    sleeper = ShareConsumer(
+        {"bootstrap.servers": servers, "group.id": "workers", "share.acknowledgement.mode": "explicit"}
+    )
+    sleeper.subscribe(["jobs"])
+    held: list[str] = []
+    until(
+        lambda: held.extend(each.value().decode() for each in sleeper.poll(0.5) or ()) or len(held) == 2,
+        "both",
+    )
+    worker = Worker(servers, "workers", "jobs", lambda value, count: ACCEPT)
+    until(lambda: set(worker.accepted) == {"a", "b"}, "their locks have ended")
+    assert [count for _, count in worker.seen] == [2, 2]
+    worker.close()
+    sleeper.close()
+
+
+def test_nothing_that_was_confirmed_comes_again_after_kill_9() -> None:
+    with Broker(SHORT_LOCKS, process=True) as broker:
+        servers = broker.bootstrap_servers
+        make_topic(servers, "jobs", 2)
+        set_group(servers, "workers", share_auto_offset_reset="earliest")
+        values = [f"v{n}" for n in range(400)]
+        write(servers, "jobs", values)
+        workers = [
+            Worker(servers, "workers", "jobs", lambda value, count: ACCEPT, **{"max.poll.records": 20})
+            for _ in range(2)
+        ]
+        until(lambda: sum(len(each.accepted) for each in workers) >= 60, "some are accepted")
+        broker.kill()
+        confirmed = set().union(*(each.accepted for each in workers))
+        seen_before = [len(each.seen) for each in workers]
+        broker.restart()
+        until(lambda: lag(servers, "workers") == 0, "the rest", 150)
+        for each in workers:
+            each.close()
+        again = {value for each, n in zip(workers, seen_before, strict=True) for value, _ in each.seen[n:]}
+        assert not again & confirmed
+
+
+@pytest.mark.slow
+def test_leaders_and_coordinators_die() -> None:
+    settings = {
+        **SHORT_LOCKS,
+        "share.coordinator.state.topic.num.partitions": "3",
+        "offsets.topic.num.partitions": "3",
+    }
+    with Cluster(3, settings) as cluster:
+        servers = cluster.bootstrap_servers
+        cluster.create_topic("jobs", partitions=3)
+        set_group(
+            servers, "workers", share_auto_offset_reset="earliest", share_record_lock_duration_ms="5000"
+        )
+        values = [f"v{n}" for n in range(900)]
+        write(servers, "jobs", values[:300])
+        workers = [
+            Worker(servers, "workers", "jobs", lambda value, count: ACCEPT, **{"max.poll.records": 10})
+            for _ in range(4)
+        ]
+
+        def accepted() -> set[str]:
+            return set().union(*(set(each.accepted) for each in workers))
+
+        def doubtful() -> set[str]:
+            return set().union(*(each.doubtful for each in workers))
+
+        for number, node_id in enumerate((1, 2, 3)):
+            batch = set(values[number * 300 : (number + 1) * 300])
+            if number:
+                write(servers, "jobs", sorted(batch))
+            until(lambda batch=batch: len(accepted() & batch) >= 60, "some of this round", 150)
+            cluster.kill(node_id)
+            confirmed, marks = accepted(), [len(each.seen) for each in workers]
+            until(lambda: lag(servers, "workers") == 0, f"all of round {number}", 200)
+            until(lambda batch=batch: accepted() | doubtful() >= batch, f"every record of round {number}")
+            again = {value for each, n in zip(workers, marks, strict=True) for value, _ in each.seen[n:]}
+            assert not again & confirmed
+            cluster.restart(node_id)
+            cluster.wait_until_in_sync()
+        for each in workers:
+            each.close()
+        assert accepted() | doubtful() == set(values)
+        assert len(accepted()) > len(values) / 2
