@@ -28,8 +28,10 @@ from moldau.common.records.record import Record
 BATCHES_MAX = 1000
 """Batches looked at in one read: two milliseconds."""
 SPARSE_BYTES_MAX = 64 * 1024
+SPARSE_UNPACKED_MAX = 256 * 1024
 SPARSE_RECORDS_MAX = 2000
-"""Batches with gaps are looked into up to this size and number of records."""
+"""Batches with gaps are looked into up to this size, packed and unpacked, and this number of records; a read
+ends where so many were looked at."""
 
 
 class Batch(NamedTuple):
@@ -62,7 +64,7 @@ def log_parts(
     batches: list[Batch] = []
     open_aborted: set[int] = set()
     begins = sorted(aborted or (), key=lambda each: each[1], reverse=True)
-    position, next_offset, found = 0, offset, 0
+    position, next_offset, found, looked_at = 0, offset, 0, 0
     while position + HEADER.size <= len(data) and len(batches) < BATCHES_MAX and found < records_wanted:
         header = HEADER.unpack_from(data, position)
         base, length, attributes, delta, producer_id, count = (header[i] for i in (0, 1, 5, 6, 9, 12))
@@ -82,6 +84,10 @@ def log_parts(
             else:
                 present = [(first, last)]
                 if count <= delta:
+                    looked_at += count
+                    if looked_at > SPARSE_RECORDS_MAX and looked_at > count:
+                        batches.pop()
+                        break
                     present = list(_present(BatchView(memoryview(data)[position:end]), first))
                 parts += _covered(present, first, last, number)
                 found += sum(each_last - each_first + 1 for each_first, each_last in present)
@@ -108,7 +114,7 @@ def _present(batch: BatchView, first: int) -> Iterator[tuple[int, int]]:
     if batch.size_bytes > SPARSE_BYTES_MAX or batch.count > SPARSE_RECORDS_MAX:
         return iter([(first, batch.last_offset)])
     try:
-        return iter(list(_runs(batch.records(), first)))
+        return iter(list(_runs(batch.records(SPARSE_UNPACKED_MAX), first)))
     except (CorruptBatch, ValueError):
         return iter([(first, batch.last_offset)])  # a reader will say what is wrong with it
 

@@ -235,6 +235,10 @@ class ServedPartition:
         self._changed()
         return done
 
+    def may_hold(self, last: int) -> bool:
+        """Whether anybody can have acquired this offset."""
+        return self.machine is not None and last < self.machine.end_offset
+
     def release(self, member_id: str) -> None:
         """The member's session is gone."""
         if self.machine is not None and self.machine.release(

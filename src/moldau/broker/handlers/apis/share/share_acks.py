@@ -2,7 +2,7 @@
 then waited for until they are written. No API is registered here."""
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from moldau.broker.handlers.apis.share.share_access import Places
@@ -16,8 +16,33 @@ from moldau.common.protocol.errors import ErrorCode
 Place = tuple[bytes, int]
 """Topic id and partition."""
 
+AT_ONCE = 4000
+"""Ranges, and types of single offsets, that are acknowledged in one slice."""
 WRITE_TIMEOUT_SECONDS = 15.0
 """After so long a member is told that its acknowledgements may not be written; they still may be."""
+
+
+def pieces(served: ServedPartition, batches: Sequence[Any]) -> Iterator[list[Ack]]:
+    """A partition's acknowledgements, a few thousand ranges at a time: usually all in one piece, which is
+    made or refused as a whole."""
+    piece: list[Ack] = []
+    size = 0
+    for row in batches:
+        first, last, types = row.first_offset, row.last_offset, row.acknowledge_types
+        whole = len(types) <= AT_ONCE or len(types) != last - first + 1 or not served.may_hold(last)
+        for start in (0,) if whole else range(0, len(types), AT_ONCE):
+            if not whole:
+                kinds = types[start : start + AT_ONCE]
+                piece.append(Ack(first + start, first + start + len(kinds) - 1, kinds))
+                size += len(kinds)
+            else:
+                piece.append(Ack(first, last, types))
+                size += min(len(types), AT_ONCE)
+            if size >= AT_ONCE:
+                yield piece
+                piece, size = [], 0
+    if piece:
+        yield piece
 
 
 class Acknowledging:
@@ -36,19 +61,22 @@ class Acknowledging:
         for topic in topics:
             for row in topic.partitions:
                 if row.acknowledgement_batches:
-                    self._take_one((topic.topic_id, row.partition_index), row.acknowledgement_batches)
-                    if slices.spent():
-                        await slices.next_slice()
+                    place = (topic.topic_id, row.partition_index)
+                    for _ in self._take_one(place, row.acknowledgement_batches):
+                        if slices.spent():
+                            await slices.next_slice()
 
-    def _take_one(self, place: Place, batches: list[Any]) -> None:
+    def _take_one(self, place: Place, batches: list[Any]) -> Iterator[None]:
         served = self._places.served(*place)
         if isinstance(served, int):
             self.codes[place] = served
             return
-        acks = [Ack(row.first_offset, row.last_offset, row.acknowledge_types) for row in batches]
-        done = served.acknowledge(self._member_id, acks, renews=self._renews)
-        self.codes[place] = done.error_code
-        if not done.error_code:
+        for acks in pieces(served, batches):
+            done = served.acknowledge(self._member_id, acks, renews=self._renews)
+            self.codes[place] = done.error_code
+            yield
+            if done.error_code:
+                return
             self._pending.append((place, served, done.version))
 
     async def written(self) -> None:

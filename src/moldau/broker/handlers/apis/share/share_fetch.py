@@ -140,6 +140,7 @@ class _Fetch:
         if quota_bytes is not None:
             left_bytes = min(left_bytes, quota_bytes)
         left_records = self.wanted.records_max
+        got_any = False
         for place in list(session.partitions):
             if left_records <= 0 or (left_bytes <= 0 and taken):
                 break
@@ -149,11 +150,12 @@ class _Fetch:
                 continue
             watched.append(served)
             wanted = self.wanted._replace(records_max=left_records)
-            one = served.take(self.member.member_id, wanted, left_bytes, first=left_bytes > 0 or not taken)
+            one = served.take(self.member.member_id, wanted, left_bytes, first=not got_any)
             if served.is_closed and not one.error_code:
                 one = Taken(served.error_code or ErrorCode.NOT_LEADER_OR_FOLLOWER, [], b"")
             if one is not NOTHING:
                 taken[place] = one
+                got_any = got_any or bool(one.acquired)
                 left_bytes -= len(one.records)
                 left_records -= sum(last - first + 1 for first, last, _ in one.acquired)
             if slices.spent():
