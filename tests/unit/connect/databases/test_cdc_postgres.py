@@ -589,3 +589,20 @@ def test_names_that_need_quotes(postgres: str, sql: Sql, reader: Any) -> None:
     sql(postgres, f"""INSERT INTO "sig%nals" VALUES ('1', 'execute-snapshot', '{order}')""")
     assert short(one.until(2)) == [("r", None, 1), ("r", None, 1)]
     assert {topic for topic, _, _ in one.records} == {"shop.public.or_s__der_s"}
+
+
+def test_rows_that_policies_hide_are_an_error_and_not_left_out(shop: str, sql: Sql, reader: Any) -> None:
+    """The log would have their changes."""
+    role = f"hidden_{shop.partition('@/')[2].partition('?')[0]}"
+    sql(shop, f"CREATE ROLE {role} LOGIN REPLICATION")
+    sql(shop, f"GRANT SELECT ON orders TO {role}")
+    sql(shop, "CREATE PUBLICATION dbz_publication FOR ALL TABLES")
+    sql(shop, "INSERT INTO orders VALUES (1, 'a', 1), (2, 'b', 2)")
+    sql(shop, "ALTER TABLE orders ENABLE ROW LEVEL SECURITY")
+    sql(shop, "CREATE POLICY mine ON orders USING (id = 1)")
+    one = reader(shop, database_user=role)
+    with pytest.raises(ConnectError, match="row-level security"):
+        one.until(2)
+    sql(shop, f"ALTER ROLE {role} BYPASSRLS")
+    one.restart()
+    assert short(one.until(2)) == [("r", None, 1), ("r", None, 2)]

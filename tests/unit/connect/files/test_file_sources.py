@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import time
 from pathlib import Path
 
 import fastavro
@@ -293,3 +294,29 @@ def test_a_crash_while_a_file_is_finished(tmp_path: Path, monkeypatch):
     run.read(5)
     assert run.values() == ["one"]
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("format_", ["lines", "parquet"])
+def test_files_from_a_clock_that_is_ahead_are_read_and_finished(tmp_path: Path, format_: str):
+    """Also where ours was set back since they were written."""
+    file = tmp_path / "data"
+    if format_ == "lines":
+        file.write_text("one\n")
+    else:
+        parquet.write_table(pa.table({"id": [1]}), file)
+    os.utime(file, (4_102_444_800, 4_102_444_800))  # the year 2100
+    settings = {
+        **FINISHED,
+        "format": format_,
+        "path": tmp_path,
+        "finished": "delete",
+        "finished.after.ms": 20,
+    }
+    run = SourceRun(FileSource, settings)
+    for _ in range(1000):
+        run.read(3)
+        if not file.exists():
+            break
+        time.sleep(0.005)
+    assert len(run.values()) == 1
+    assert not file.exists()

@@ -124,6 +124,8 @@ class FileSource(Source):
         self._format: str = settings["format"]
         self._given = _schema_of(settings["schema"])
         self._finish_at = 0.0
+        self._ahead: dict[str, tuple[tuple[int, int], int]] = {}
+        """Files whose time lies in the future: size and time, and since when they are seen so."""
         self._finished: dict[int, set[str]] = {}
         """By part: names of files that were moved or deleted; another file may come under one."""
 
@@ -232,8 +234,21 @@ class FileSource(Source):
             )
 
     def _is_quiet(self, found: Found) -> bool:
-        quiet_ns = time.time_ns() - found.modified_ns
-        return quiet_ns >= int(self.config["finished.after.ms"]) * 1_000_000
+        """A time in the future (of another machine's clock, or before ours was set back) says nothing: then
+        it counts how long the file has been seen as it is."""
+        after_ns, quiet_ns = (
+            int(self.config["finished.after.ms"]) * 1_000_000,
+            time.time_ns() - found.modified_ns,
+        )
+        if quiet_ns >= 0:
+            self._ahead.pop(found.name, None)
+            return quiet_ns >= after_ns
+        state, now_ns = (found.size, found.modified_ns), time.monotonic_ns()
+        if self._ahead.get(found.name, (None, 0))[0] != state:
+            if len(self._ahead) >= _KEPT_MAX:
+                self._ahead.clear()
+            self._ahead[found.name] = (state, now_ns)
+        return now_ns - self._ahead[found.name][1] >= after_ns
 
     def _offset(self, files: Mapping[str, int], reader: Reader) -> SourceOffset:
         offset: dict[str, Any] = {"files": dict(files)}

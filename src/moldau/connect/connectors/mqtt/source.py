@@ -198,7 +198,11 @@ class MqttSource(Source):
             name = self.config["mqtt.client.id"] or f"moldau-{self.context.connector}"
             number = self.config["mqtt.topics"].index(topics)
             subscription = _Subscription(self.config, f"{name}-{number}", topics, received)
-            subscription.open()
+            try:
+                subscription.open()
+            except BaseException:  # its thread would go on, and take the name from the next attempt's session
+                subscription.session.close()
+                raise
             self._subscriptions[topics] = subscription
         while not self.context.stopping():
             yield self._read(subscription.take())

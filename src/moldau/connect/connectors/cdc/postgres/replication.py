@@ -24,8 +24,11 @@ from moldau.connect.errors import ConnectError, Retriable
 
 SESSION = (
     "-c datestyle=ISO -c intervalstyle=iso_8601 -c timezone=UTC -c client_encoding=UTF8 "
-    "-c extra_float_digits=3 -c bytea_output=hex -c statement_timeout=0"
+    "-c extra_float_digits=3 -c bytea_output=hex -c statement_timeout=0 "
+    "-c idle_in_transaction_session_timeout=0 -c row_security=off"
 )
+"""Texts as the conversions know them; no end by a time of the user's; and where policies hide rows from the
+user, which the log has, an error and not a snapshot without them."""
 
 
 class Received(NamedTuple):

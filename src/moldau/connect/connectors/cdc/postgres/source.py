@@ -341,8 +341,7 @@ class _Stream:
         interval = self._settings["heartbeat.interval.ms"] / 1000
         if interval and now - self._heartbeat_at >= interval:
             self._heartbeat_at = now
-            if self._settings["heartbeat.action.query"]:
-                self._catalog.rows(self._settings["heartbeat.action.query"])
+            self._act()
             collected.batches.append(
                 heartbeat(self._settings["topic.heartbeat.prefix"], self._source._server)
             )
@@ -359,6 +358,17 @@ class _Stream:
             return None
         self._moved_at, self._yielded = now, transactions.position
         return Read(batches, transactions.position.offset(), refused=refused)
+
+    def _act(self) -> None:
+        statement = self._settings["heartbeat.action.query"]
+        if not statement:
+            return
+        try:
+            self._catalog.rows(statement)
+        except Retriable:
+            raise
+        except ConnectError as error:
+            raise ConnectError(f"heartbeat.action.query: {error}") from error
 
     def _look_at_slot(self) -> None:
         now = time.monotonic()

@@ -1,4 +1,4 @@
-"""The MQTT sink's acknowledgements, without a server: what is not acknowledged is not forgotten."""
+"""MQTT without a server: what is not acknowledged is not forgotten, and no session is left behind."""
 
 from __future__ import annotations
 
@@ -10,8 +10,11 @@ pytest.importorskip("paho.mqtt")
 
 from sink_batches import json_batch, settings_of, sink_context
 
+from moldau.connect import SourceContext
 from moldau.connect.connectors.mqtt import sink as module
+from moldau.connect.connectors.mqtt.session import Session
 from moldau.connect.connectors.mqtt.sink import MqttSink
+from moldau.connect.connectors.mqtt.source import MqttSource
 from moldau.connect.errors import Retriable
 
 
@@ -68,3 +71,22 @@ def test_a_run_that_fails_leaves_no_earlier_message_without_an_answer(monkeypatc
     server.answers = True
     one.flush()
     assert len(one._under_way) == 0
+
+
+def test_a_session_that_cannot_be_opened_leaves_no_thread_behind(monkeypatch: Any) -> None:
+    """Each attempt has the same name: two of them would take it from one another without end."""
+    closed: list[str] = []
+
+    def silent(self: Session, _: Any) -> None:
+        raise Retriable("did not answer within 1 s")
+
+    monkeypatch.setattr(Session, "open", silent)
+    monkeypatch.setattr(Session, "close", lambda self: closed.append(self._name))
+    source = MqttSource()
+    settings = settings_of(MqttSource, {"mqtt.server.uri": "tcp://localhost:1", "mqtt.topics": ["a/#"]})
+    source.start(settings, SourceContext("c", 0, lambda: False, lambda _: False, lambda: None))
+    for _ in range(2):
+        with pytest.raises(Retriable):
+            next(iter(source.read({"topics": "a/#"}, None)))
+    assert closed == ["moldau-c-0"] * 2
+    source.stop()
