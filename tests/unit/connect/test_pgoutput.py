@@ -37,7 +37,8 @@ from moldau.connect.connectors.cdc.postgres.pgoutput import (
 )
 from moldau.connect.connectors.cdc.postgres.positions import Position, lsn_number, lsn_text, position_of
 from moldau.connect.connectors.cdc.postgres.replication import Received, Replication
-from moldau.connect.connectors.cdc.postgres.source import PostgresSource, _Stream
+from moldau.connect.connectors.cdc.postgres.source import PostgresSource
+from moldau.connect.connectors.cdc.postgres.stream import Stream
 from moldau.connect.connectors.cdc.postgres.tables import SOURCE, key_columns
 from moldau.connect.connectors.cdc.postgres.transactions import Followed, Transactions
 from moldau.connect.connectors.cdc.postgres.types import (
@@ -262,9 +263,9 @@ def test_changes_that_are_not_captured_do_not_keep_the_server_waiting(monkeypatc
     followed = Transactions(
         Position(50, 50, 50), lambda _: None, lambda *given: given, frozenset(), True, False
     )
-    monkeypatch.setattr("moldau.connect.connectors.cdc.postgres.source.READ_BYTES_MAX", 1 << 20)
+    monkeypatch.setattr("moldau.connect.connectors.cdc.postgres.stream.READ_BYTES_MAX", 1 << 20)
     log = EndlessLog()
-    stream = _Stream(source, followed, log)  # type: ignore[arg-type]
+    stream = Stream(settings, source._tables, source._catalog, followed, log, lambda: 0)  # type: ignore[arg-type]
     assert stream.next() is None
     assert log.answers == 1
     assert not followed.idle

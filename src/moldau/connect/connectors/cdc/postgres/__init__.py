@@ -8,5 +8,9 @@ catalog.py       what the database says of its tables and types
 replication.py   the connection that changes come through; slots
 transactions.py  messages -> changes of tables, with their positions; pure
 snapshot.py      rows that were there before, as of the slot's beginning
+rows.py          rows through COPY; columns.py: as columns of values
+incremental.py   tables that are read again while changes flow; chunks.py: what it asks of the database,
+                 visibility.py: which transactions a reading has seen
+stream.py        all of it in turns
 source.py        PostgresSource
 """
