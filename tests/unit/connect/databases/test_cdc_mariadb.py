@@ -181,3 +181,28 @@ def test_offsets_and_values() -> None:
         position_of({"pos": 4})
     assert (bit_number("101"), bit_number(b"\x01\x00")) == (5, 256)
     assert set_text({"y", "x"}, ("x", "y")) == "x,y"
+
+
+def test_changes_that_the_log_has_in_part_are_refused_and_not_filled_with_nulls(
+    shop: str, sql: Sql, reader: Any
+) -> None:
+    """A session, or an administrator, has the server log less."""
+    sql(shop, "INSERT INTO orders VALUES (1, 'a', 1), (2, 'b', 2)")
+    one = reader(shop)
+    one.until(2)
+    one.settled()
+    sql(shop, "SET SESSION binlog_row_image = 'MINIMAL'")
+    sql(shop, "UPDATE orders SET name = 'x' WHERE id = 1")
+    sql(shop, "SET SESSION binlog_row_image = 'FULL'")
+    sql(shop, "SET GLOBAL binlog_row_metadata = 'MINIMAL'")
+    try:
+        sql(shop, "UPDATE orders SET name = 'y' WHERE id = 2")
+    finally:
+        sql(shop, "SET GLOBAL binlog_row_metadata = 'FULL'")
+    sql(shop, "INSERT INTO orders VALUES (3, 'c', 3)")
+    one.until(5)
+    assert short(one.records) == [("r", None, 1), ("r", None, 2), ("c", None, 3)]
+    assert "binlog_row_image was not FULL" in one.refused[0]
+    assert "binlog_row_metadata was not FULL" in one.refused[1]
+    database = shop.rsplit("/", 1)[1]
+    assert all(f"table {database}.orders: " in each for each in one.refused)

@@ -16,14 +16,15 @@ from dataclasses import replace
 from typing import Any
 
 from moldau.connect.batch import Batch
-from moldau.connect.connectors.cdc.converting import Unreadable
+from moldau.connect.connectors.cdc.converting import Unreadable, refusal
 from moldau.connect.connectors.cdc.envelope import Change, EnvelopeTable
 from moldau.connect.connectors.cdc.mysql.gtids import MariadbGtids, MysqlGtids
 from moldau.connect.connectors.cdc.mysql.incremental import Incremental
 from moldau.connect.connectors.cdc.mysql.positions import BinlogPosition, Place
 from moldau.connect.connectors.cdc.mysql.tables import MysqlTable, MysqlTables
+from moldau.connect.connectors.cdc.naming import topic_name
 from moldau.connect.connectors.cdc.postgres.metadata import heartbeat
-from moldau.connect.errors import ConnectError, Retriable
+from moldau.connect.errors import BadRecord, ConnectError, Retriable
 from moldau.connect.source import Read, Refused
 
 _PURGED = (1236,)
@@ -156,6 +157,9 @@ class Following:
         if not is_captured and not is_signals:
             return 0
         op = {"W": "c", "U": "u", "D": "d"}[letter]
+        if reason := _unusable(event):
+            self._refuse(event, op, reason, is_captured)
+            return 0
         table = self._tables.of_log(event.schema, event.table, event.columns)
         place = Place(self._stream.log_file, event.packet.log_pos)
         made: list[Change] = []
@@ -185,6 +189,19 @@ class Following:
         if made:
             self._add(table.records, made)
         return len(made)
+
+    def _refuse(self, event: Any, op: str, reason: str, is_captured: bool) -> None:
+        """All rows of an event."""
+        self._incremental.spoil(event.schema, event.table)
+        name = f"{event.schema}.{event.table}"
+        for row in event.rows if is_captured else ():
+            self._rows += 1
+            if self._rows > self._left_out and op not in self._skipped:
+                values = row.get("values")
+                before = row.get("before_values") if op == "u" else values if op == "d" else None
+                after = row.get("after_values") if op == "u" else values if op == "c" else None
+                topic = topic_name(self._prefix, event.schema, event.table)
+                self._refused.append(refusal(topic, name, BadRecord(reason), op, None, before, after))
 
     def _changes(
         self, table: MysqlTable, op: str, old: Any, new: Any, source: tuple[Any, ...]
@@ -219,6 +236,24 @@ class Following:
         if self._gtid is None and not self._rows:  # between two transactions
             gtid, rows = self._partial
         return replace(self._begun, rows=rows, rows_gtid=gtid, incremental=self._incremental.orders.state())
+
+
+def _unusable(event: Any) -> str:
+    """Why rows of an event cannot be records; empty: they can."""
+    if not all(each.name for each in event.columns):
+        return (
+            "the log does not name the columns of this change, and those of the table may be others by now: "
+            "binlog_row_metadata was not FULL. Set it, and delete the connector's offsets for a new snapshot"
+        )
+    all_of_them = (1 << len(event.columns)) - 1
+    for name in ("columns_present_bitmap", "columns_present_bitmap2"):
+        bitmap = getattr(event, name, None)
+        if bitmap is not None and int.from_bytes(bitmap, "little") & all_of_them != all_of_them:
+            return (
+                "the log has only some of the columns of this change: binlog_row_image was not FULL (a "
+                "session can set it for itself). An incremental snapshot brings the row as it is"
+            )
+    return ""
 
 
 def _given(table: MysqlTable, op: str, row: Mapping[str, Any]) -> tuple[list[Any] | None, list[Any] | None]:
