@@ -113,6 +113,22 @@ def test_the_collector_pauses_while_steps_are_made_and_goes_on_afterwards() -> N
     assert gc.isenabled()
 
 
+def test_young_objects_are_collected_while_full_collections_pause() -> None:
+    usual = gc.get_threshold()
+    lane, other = SlowLane(), SlowLane()
+    gc.enable()
+    with lane.paused_full_collections():
+        with lane.paused_full_collections():
+            assert gc.isenabled()
+            assert gc.get_threshold()[:2] == usual[:2]
+            assert gc.get_threshold()[2] > 1_000_000
+        assert gc.get_threshold()[2] > 1_000_000
+    assert gc.get_threshold() == usual
+    with pytest.raises(ValueError, match="x"), other.paused_full_collections():
+        raise ValueError("x")
+    assert gc.get_threshold() == usual
+
+
 def test_a_collector_that_is_off_stays_off() -> None:
     def steps() -> Generator[None, None, None]:
         yield

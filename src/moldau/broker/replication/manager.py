@@ -174,6 +174,11 @@ class ReplicaManager:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION  # it is about to be opened
         return ErrorCode.NOT_LEADER_OR_FOLLOWER
 
+    @property
+    def partition_count(self) -> int:
+        """How many partitions this broker holds."""
+        return sum(map(len, self._by_name.values()))
+
     def partitions(self) -> Iterator[Partition]:
         """All partitions that this broker holds."""
         for partitions in self._by_name.values():

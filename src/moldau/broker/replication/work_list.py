@@ -110,7 +110,7 @@ class WorkList:
 
     async def _go_on(self, steps: Iterator[None], slices: Slices) -> None:
         try:
-            with slices.lane.paused_collector():
+            with slices.lane.paused_full_collections():
                 done = False
                 while not done:
                     await slices.next_slice()

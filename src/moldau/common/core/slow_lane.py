@@ -25,6 +25,7 @@ from typing import TypeVar
 
 SLICE_SECONDS = 0.001
 _UNCOLLECTED_SECONDS = 10.0
+_NEVER = 1_000_000_000
 _CHECKED_EVERY = 16  # looking at the clock costs as much as a small row
 
 T = TypeVar("T")
@@ -42,6 +43,8 @@ class SlowLane:
         self._at_work = 0  # for how many the collector pauses
         self._collect_at_seconds = 0.0
         self._scheduled = False
+        self._stay_made = 0  # for how many full collections pause
+        self._usual_threshold = gc.get_threshold()
 
     def slices(self) -> "Slices":
         """The slices of one request; the first begins now."""
@@ -61,6 +64,23 @@ class SlowLane:
             if not self._at_work and self._collect_at_seconds:
                 self._collect_at_seconds = 0.0
                 gc.enable()
+
+    @contextmanager
+    def paused_full_collections(self) -> Iterator[None]:
+        """No full collection of garbage meanwhile; for what makes very many objects that stay. New objects
+        are collected: all at once later, they would hold the loop for long.
+        """
+        usual = gc.get_threshold()
+        if not self._stay_made:
+            gc.set_threshold(usual[0], usual[1], _NEVER)
+            self._usual_threshold = usual
+        self._stay_made += 1
+        try:
+            yield
+        finally:
+            self._stay_made -= 1
+            if not self._stay_made:
+                gc.set_threshold(*self._usual_threshold)
 
     async def wait(self) -> None:
         """Wait for this caller's next slice."""

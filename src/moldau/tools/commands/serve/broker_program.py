@@ -23,6 +23,7 @@ from moldau.common.core.kernels import complaints
 from moldau.common.core.logs import set_up
 from moldau.common.settings.rows import SettingError
 from moldau.common.settings.sources import StaticSettings
+from moldau.tools.commands.serve.frozen_heap import LOOKS_EVERY_SECONDS, FrozenHeap
 
 if TYPE_CHECKING:
     from moldau.tools.commands.serve.services import Services
@@ -77,10 +78,13 @@ async def _serve(settings: StaticSettings, as_json: bool, services: "Services | 
         urls = begun.result()
     _say_ready(node, as_json, urls)
     # What was made until now stays, so the collector need not look at it again.
-    gc.freeze()
+    heap = FrozenHeap(lambda: node.replicas.partition_count)
+    heap.begin()
     gc.enable()
     keep_freed_memory(os.environ)
-    await stopped
+    while not stopped.done():
+        heap.look()
+        await asyncio.wait({stopped}, timeout=LOOKS_EVERY_SECONDS)
     log.info("stopping")
     return await _end(node, services, None)
 
