@@ -194,8 +194,8 @@ class Role:
             # One that left may be dead: it is not waited for until its next fetch.
             if node not in state.isr and node in self.followers:
                 self.followers[node].eligible = False
-        self.leader, self.leader_epoch, self.partition_epoch = state[:3]
-        self.replicas, self.in_sync = state.replicas, state.isr
+        self.leader, self.replicas, self.in_sync = state.leader, state.replicas, state.isr
+        self.leader_epoch, self.partition_epoch = state.leader_epoch, state.partition_epoch
         self._replication_factor = state.replication_factor
         self.is_reassigning = bool(state.target)
         out: list[Output] = []

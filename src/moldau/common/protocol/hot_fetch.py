@@ -231,6 +231,7 @@ ROW_HIGH_WATERMARK: Final = 2
 ROW_LAST_STABLE_OFFSET: Final = 3
 ROW_LOG_START_OFFSET: Final = 4
 ROW_RECORDS: Final = 6
+ROW_FIELDS: Final = 7
 
 _FETCHED_V4 = struct.Struct(">ihqq").pack
 _FETCHED_V5 = struct.Struct(">ihqqq").pack

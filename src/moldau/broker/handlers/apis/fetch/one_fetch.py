@@ -28,6 +28,7 @@ from moldau.common.core.timers import TimerHandle
 from moldau.common.protocol.errors import ErrorCode
 from moldau.common.protocol.hot_fetch import (
     ROW_ERROR_CODE,
+    ROW_FIELDS,
     ROW_HIGH_WATERMARK,
     ROW_LOG_START_OFFSET,
     ROW_RECORDS,
@@ -240,12 +241,12 @@ class OneFetch:
             self.any_replica,
             self.was_parked,
         )
-        if read[7] is not None:
-            self._tag(target, diverging_field(*read[7]))
-        if read[1]:
+        if read.diverging is not None:
+            self._tag(target, diverging_field(*read.diverging))
+        if read.error_code:
             partition.stats.failed_fetches += 1
-            self._refused(target, read[1])
-        return read[:7]
+            self._refused(target, read.error_code)
+        return read[:ROW_FIELDS]  # what diverges is a tagged field
 
     def _may_read(self, target: FetchTarget, partition: Partition | None) -> bool:
         """Whether the client has the right to the partition now. (An id that no topic has needs none.)"""
