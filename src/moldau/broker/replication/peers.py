@@ -4,18 +4,15 @@ leaders (follower fetches).
 node.py passes the implementations to ReplicaManager.
 
     InSyncChanges      LocalInSyncChanges (in_sync_changes.py): the controller in this process
-    FollowerFetcher    LateFetcher, which makes a ReplicaFetcher (following/) when there is a leader elsewhere
+    FollowerFetcher    LateFetcher (late_fetcher.py): makes a ReplicaFetcher (following/) when it is needed
     both               NoPeers: a partition alone, in tests
 """
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
 from moldau.broker.replication.role_outputs import AskInSync, FetchFrom
 
 if TYPE_CHECKING:
-    from moldau.broker.metadata.image import Image
-    from moldau.broker.replication.following.replica_fetcher import ReplicaFetcher
     from moldau.broker.replication.partition import Partition
 
 
@@ -56,39 +53,3 @@ class NoPeers:
 
     def stop(self, partition: "Partition") -> None:
         """Ignored: nothing is being fetched."""
-
-
-class LateFetcher:
-    """A `FollowerFetcher` that is imported and made when the first partition has a leader on another broker;
-    a single broker never needs it.
-    """
-
-    def __init__(self, make: "Callable[[], ReplicaFetcher]") -> None:
-        self._make = make
-        self.made: ReplicaFetcher | None = None
-
-    def fetch_from(self, partition: "Partition", fetch: FetchFrom) -> None:
-        """As `FollowerFetcher.fetch_from`."""
-        if self.made is None:
-            self.made = self._make()
-        self.made.fetch_from(partition, fetch)
-
-    def stop(self, partition: "Partition") -> None:
-        """As `FollowerFetcher.stop`."""
-        if self.made is not None:
-            self.made.stop(partition)
-
-    def begin(self) -> None:
-        """This broker is registered: fetch."""
-        if self.made is not None:
-            self.made.begin()
-
-    def image_changed(self, image: "Image") -> None:
-        """The metadata changed."""
-        if self.made is not None:
-            self.made.image_changed(image)
-
-    def close(self) -> None:
-        """Fetch nothing more."""
-        if self.made is not None:
-            self.made.close()

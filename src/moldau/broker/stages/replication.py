@@ -11,8 +11,8 @@ from moldau.broker.peers.late import LatePeers
 from moldau.broker.replication.group_commit import GroupCommit
 from moldau.broker.replication.high_watermark_checkpoint import HighWatermarkCheckpoint
 from moldau.broker.replication.in_sync_changes import LocalInSyncChanges
+from moldau.broker.replication.late_fetcher import LateFetcher
 from moldau.broker.replication.manager import ReplicaManager
-from moldau.broker.replication.peers import LateFetcher
 from moldau.broker.stages.cluster import Cluster
 from moldau.broker.stages.ground import Ground
 
