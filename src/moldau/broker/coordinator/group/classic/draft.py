@@ -15,19 +15,40 @@ clients begin it again. So a failed append does not undo it; where it has to be 
     in memory only (applied here, repaired by on_failure)  membership, deadlines, notices of removals
 """
 
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from collections.abc import Mapping
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from moldau.broker.coordinator.deadlines import DeadlineChanges
 from moldau.broker.coordinator.group.classic.member import ClassicMember
 from moldau.broker.coordinator.group.classic.membership import Membership
+from moldau.broker.coordinator.group.classic.states import ClassicState
+from moldau.broker.coordinator.group.parts import ShardParts
 from moldau.broker.coordinator.result import ParkedAnswer, Result
+from moldau.common.protocol.messages.coordinator_records import GroupMetadataValue
 from moldau.common.protocol.messages.join_group import JoinGroupResponse
 from moldau.common.protocol.messages.sync_group import SyncGroupResponse
 
-if TYPE_CHECKING:
-    from moldau.broker.coordinator.group.classic.group import ClassicGroup
-
 R = TypeVar("R")
+
+
+class Drafted(Protocol):
+    """The group (group.py), as decisions about it see it."""
+
+    parts: ShardParts
+    group_id: str
+    membership: Membership
+    persisted: GroupMetadataValue | None
+
+    @property
+    def state(self) -> ClassicState: ...
+
+    @property
+    def generation(self) -> int: ...
+
+    @property
+    def members(self) -> Mapping[str, ClassicMember]: ...
+
+    def count(self) -> None: ...
 
 
 class Removal(NamedTuple):
@@ -41,7 +62,7 @@ class Removal(NamedTuple):
 class Draft:
     """What a classic group is to become. Read and change `now`; nothing outside the draft changes."""
 
-    def __init__(self, group: "ClassicGroup") -> None:
+    def __init__(self, group: Drafted) -> None:
         self.group = group
         self._now: Membership | None = None
         self.records: list[Any] = []

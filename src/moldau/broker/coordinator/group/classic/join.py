@@ -13,7 +13,7 @@ import uuid
 from typing import TYPE_CHECKING
 
 from moldau.broker.coordinator.group.classic import rebalance
-from moldau.broker.coordinator.group.classic.draft import Draft
+from moldau.broker.coordinator.group.classic.draft import Draft, Drafted
 from moldau.broker.coordinator.group.classic.group import ClassicGroup
 from moldau.broker.coordinator.group.classic.member import (
     MEMBER_BYTES,
@@ -249,7 +249,7 @@ def _updated(draft: Draft, member: ClassicMember, request: JoinGroupRequest) -> 
     return member
 
 
-def _take_back(group: ClassicGroup, new_id: str, old: ClassicMember, now_ms: int) -> None:
+def _take_back(group: Drafted, new_id: str, old: ClassicMember, now_ms: int) -> None:
     """The new id of a static member could not be written: it has the old one again, and its session."""
     member = group.members.get(new_id)
     if member is None:
