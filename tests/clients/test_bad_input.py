@@ -25,8 +25,8 @@ import pytest
 from client_confluent import ConfluentClient, create_topic
 from client_model import Message, eventually
 from conftest import KIND, start_broker
+from every_version_requests import World, requests_of_all, world
 from raw_client import API_VERSIONS, Disconnected, RawClient, parse_response, request_frame
-from test_every_version import World, requests_of_all, world
 
 from bench.brokers import BrokerProcess
 
