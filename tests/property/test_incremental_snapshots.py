@@ -305,3 +305,19 @@ def test_what_was_delivered_before_a_restart_is_not_overwritten() -> None:
         one.follow()
         model.time += 2
     assert one.topic == {0: 9, 2: 0, 4: 0}
+
+
+def test_what_is_remembered_is_bounded_by_what_is_not_visible(monkeypatch: Any) -> None:
+    """And the server is not asked with every change while a standby does not answer."""
+    model = Model()
+    one = Connector(model, frozenset())
+    looks: list[Visibility] = []
+    look = model.look
+    monkeypatch.setattr(model, "look", lambda: looks.append(look()) or looks[-1])
+    change = Change("u", None, [0, 1], (), [0])
+    for xid in range(100, 30_100):
+        model.next_xid = xid + 1
+        one.one.see(Event(FOLLOWED, (change,), Position(1, 1, 1), None, False, xid=xid))
+        model.time += 0.001
+    assert len(one.one._delivered) <= 12_000
+    assert 1 <= len(looks) <= 30

@@ -78,7 +78,7 @@ class Incremental:
         """In progress when this began, and not delivered: their commit may lie before."""
         self._unsuspicious: dict[int, float] = {}
         """Suspects that do nothing suspicious, and since when."""
-        self._not_before = 0.0
+        self._not_before = self._look_at = 0.0
         self._waits_since: float | None = None
 
     def signal(self, row: Sequence[Any]) -> tuple[Followed, list[Change], list[Refused]] | None:
@@ -106,7 +106,8 @@ class Incremental:
         self._delivered.add(xid)
         if self._suspects:
             self._suspects.discard(xid)
-        if len(self._delivered) > _REMEMBERED_MAX:
+        if len(self._delivered) > _REMEMBERED_MAX and self._clock() >= self._look_at:
+            self._look_at = self._clock() + _LOOK_SECONDS
             self._forget_visible(self._database.look())
             if len(self._delivered) > _REMEMBERED_MAX * 10:
                 _LOG.warning(
