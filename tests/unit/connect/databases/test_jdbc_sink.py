@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 from collections.abc import Callable, Iterator, Sequence
 from decimal import Decimal
@@ -537,3 +538,15 @@ def test_staged_runs_are_cut_at_offsets(runs: list[tuple[int, list[int]]], data:
             seen[run.origin.partition] = run.end
     assert len(found) == len(set(found)) == staging.rows
     assert seen == dict(enumerate(next_offset))
+
+
+def test_a_position_that_is_refused_is_no_rows_fault(postgres: str, sql: Sql) -> None:
+    """Or every record would be reported as bad."""
+    bad: list[str] = []
+    sink = JdbcSink()
+    context = dataclasses.replace(sink_context(bad), connector="c" * 300)
+    sink.start(settings_of(JdbcSink, {"connection.url": postgres, "auto.create": True}), context)
+    with pytest.raises(ConnectError, match="refuses a position in moldau_offsets"):
+        write(sink, run_of([{"id": n} for n in range(5)]))
+    assert bad == []
+    sink.stop()

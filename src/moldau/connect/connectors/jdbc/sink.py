@@ -173,28 +173,41 @@ class JdbcSink(Sink):
         """All of it or nothing; whether the database takes its rows."""
         try:
             with self._database.transaction() as connection, driver_errors(connection):
-                self._offsets.advance(connection, staging.ends)
+                self._advance(connection, staging.ends)
                 for table, parts in staging.groups():
                     self._write_together(connection, table, parts)
         except RowRefused:
             return False
         return True
 
+    def _advance(self, connection: Any, ends: Mapping[TopicPartition, int]) -> None:
+        """Move the positions. A refusal of these is no row's fault: ConnectError."""
+        try:
+            with self._database.errors():
+                self._offsets.advance(connection, ends)
+        except RowRefused as refused:
+            table = self.config["moldau.offsets.table"]
+            raise ConnectError(
+                f"database {self._database.place} refuses a position in {table}: {refused}"
+            ) from refused
+
     def _commit_apart(self, staging: Staging) -> bool:
         """Without the rows that the database refuses, which are reported. False: it refuses at the end (a
         constraint that is deferred), and which row it means is to be found."""
         try:
             with self._database.transaction() as connection:
-                self._offsets.advance(connection, staging.ends)
+                self._advance(connection, staging.ends)
                 for table, parts in staging.groups():
                     self._write_parts(connection, table, parts)
         except RowRefused as refused:
+            if not staging.rows:
+                raise ConnectError(f"database {self._database.place} refuses: {refused}") from refused
             if staging.rows > 1:
                 return False
             ((table, (rows,)),) = staging.groups()
             self._report(table, rows, str(refused))
             with self._database.transaction() as connection:
-                self._offsets.advance(connection, staging.ends)
+                self._advance(connection, staging.ends)
         return True
 
     def _write_parts(self, connection: Any, table: Table, parts: list[Rows]) -> None:
