@@ -356,7 +356,7 @@ def test_functions_of_ones_own() -> None:
         (
             config_of(transforms="a", transforms__a__type="Filter", transforms__a__predicate="p"),
             "transforms.a.predicate",
-            "not defined",
+            "Predicate not found",
         ),
         (
             config_of(transforms="a", transforms__a__type="Filter", transforms__a__negate="true"),

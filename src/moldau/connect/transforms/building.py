@@ -79,7 +79,7 @@ def problems_of(config: Mapping[str, str]) -> dict[str, list[str]]:
             predicate = config.get(f"{TRANSFORMS}.{name}.predicate", "").strip()
             if what == TRANSFORMS and predicate and predicate not in known:
                 key = f"{TRANSFORMS}.{name}.predicate"
-                reason = f"Predicate '{predicate}' is not defined: name it in predicates"
+                reason = f"Predicate not found: '{predicate}': it is not one of predicates"
                 found[key] = [f"Invalid value {predicate} for configuration {key}: {reason}"]
             if what == TRANSFORMS and not predicate and f"{TRANSFORMS}.{name}.negate" in config:
                 key = f"{TRANSFORMS}.{name}.negate"

@@ -422,3 +422,25 @@ def test_health_and_metrics_name_connectors_to_those_who_may_see_them() -> None:
     assert served.ask("GET", "/health").json()["failed"] == {"ab-0": "it broke"}
     assert served.ask("GET", "/metrics").text.count("names_seen{") == 1
     assert 'names_seen{connector="ab"}' in served.ask("GET", "/metrics").text
+
+
+def test_a_chain_that_cannot_be_made_is_named(served: Served) -> None:
+    given = {
+        "connector.class": SINK,
+        "name": "c",
+        "topics": "t",
+        "transforms": "a,b",
+        "transforms.a.type": "org.apache.kafka.connect.transforms.RegexRouter",
+        "transforms.a.regex": "(",
+        "transforms.a.replacement": "x",
+        "transforms.b.type": "org.apache.kafka.connect.transforms.TimestampConverter$Value",
+        "transforms.b.target.type": "string",
+    }
+    answer = served.ask("PUT", "/connector-plugins/LittleSink/config/validate", given).json()
+    wrong = {
+        each["value"]["name"]: each["value"]["errors"]
+        for each in answer["configs"]
+        if each["value"]["errors"]
+    }
+    assert {name.rpartition(".")[0] for name in wrong} == {"transforms.a", "transforms.b"}
+    assert answer["error_count"] == sum(map(len, wrong.values()))

@@ -55,6 +55,11 @@ class Infos:
         """An error at a setting, or where the answer does not have it at another."""
         (self.values.get(name) or self.values[otherwise]).errors.append(sentence)
 
+    def is_blamed(self, name: str) -> bool:
+        """Whether there is an error at this setting."""
+        value = self.values.get(name)
+        return value is not None and bool(value.errors)
+
     def sentences(self) -> list[str]:
         """All errors."""
         return [sentence for value in self.values.values() for sentence in value.errors]

@@ -13,8 +13,7 @@ _LETTERS = "errors.deadletterqueue.topic.name"
 
 
 def contradictions(config: Mapping[str, str], kind: type[Source] | type[Sink]) -> Iterator[tuple[str, str]]:
-    """The setting to blame, and the sentence."""
-    yield from _steps(config)
+    """The setting to blame, and the sentence. Transforms and predicates: connect/transforms/building.py."""
     if issubclass(kind, Sink):
         yield from _sink(config)
     else:
@@ -23,17 +22,6 @@ def contradictions(config: Mapping[str, str], kind: type[Source] | type[Sink]) -
 
 def _listed(config: Mapping[str, str], name: str) -> list[str]:
     return [part.strip() for part in config.get(name, "").split(",") if part.strip()]
-
-
-def _steps(config: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    predicates = _listed(config, "predicates")
-    for alias in _listed(config, "transforms"):
-        name = f"transforms.{alias}.predicate"
-        wanted = config.get(name)
-        if wanted and wanted not in predicates:
-            yield name, f"Predicate not found: '{wanted}': it is not one of predicates"
-        if config.get(f"transforms.{alias}.negate", "").lower() == "true" and not wanted:
-            yield f"transforms.{alias}.negate", f"there is no {name} whose answer could be negated"
 
 
 def _sink(config: Mapping[str, str]) -> Iterator[tuple[str, str]]:

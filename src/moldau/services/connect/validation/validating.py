@@ -25,6 +25,7 @@ from moldau.connect.plugins import Kind
 from moldau.connect.settings import REQUIRED, Importance, Setting, SettingType
 from moldau.connect.sink import Sink
 from moldau.connect.source import Source
+from moldau.connect.transforms.building import problems_of
 from moldau.connect.typed_settings import typed_value
 from moldau.services.connect.runtime.hiding import filled_in, without
 from moldau.services.connect.runtime.rows import ERROR_ROWS, RESTART_ROWS, SINK_ROWS, SOURCE_ROWS
@@ -91,11 +92,25 @@ def _validated(given: Given, policy: OverridePolicy) -> Infos:
     values = _add(infos, given, kind.settings)
     for value in policy.values(given.raw):
         infos.add(value)
+    _add_chain(infos, given)
     for at, sentence in contradictions(given.resolved, kind):
         infos.blame(at, sentence)
     if not infos.error_count:
         _add_own(infos, kind, {**given.resolved, **values})
     return infos
+
+
+def _add_chain(infos: Infos, given: Given) -> None:
+    """What keeps the chain of transforms from being made, where it was not said by a row."""
+    try:
+        problems = problems_of(given.resolved)
+    except Exception as failure:  # a class of anybody's
+        infos.blame("transforms", f"a transform could not be made: {failure}")
+        return
+    for name, sentences in problems.items():
+        if not infos.is_blamed(name):
+            for sentence in sentences:
+                infos.blame(name, sentence, "transforms")
 
 
 def _add_own(infos: Infos, kind: type[Source] | type[Sink], values: Mapping[str, Any]) -> None:
