@@ -3,6 +3,7 @@ confirmed never comes again, also after kill -9 and when leaders and coordinator
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator
 
@@ -11,6 +12,7 @@ from conftest import KIND
 from share_queue import ACCEPT, REJECT, RELEASE, Worker, lag, make_topic, set_group, until, write
 
 from moldau.testing import Broker, Cluster
+from moldau.tools.kafka.programs import share_groups
 
 pytest.importorskip("confluent_kafka", minversion="2.15")
 pytestmark = [
@@ -167,3 +169,35 @@ def test_leaders_and_coordinators_die() -> None:
             each.close()
         assert accepted() | doubtful() == set(values)
         assert len(accepted()) > len(values) / 2
+
+
+def test_the_commands_show_and_move_a_group(queue: Broker, capsys: pytest.CaptureFixture[str]) -> None:
+    servers = queue.bootstrap_servers
+
+    def said(*words: str) -> str:
+        share_groups.main(["--bootstrap-server", servers, *words])
+        return capsys.readouterr().out
+
+    make_topic(servers, "jobs", 2)
+    set_group(servers, "workers", share_auto_offset_reset="earliest")
+    write(servers, "jobs", [f"v{n}" for n in range(20)])
+    worker = Worker(servers, "workers", "jobs", lambda value, count: ACCEPT)
+    until(lambda: lag(servers, "workers") == 0, "all are accepted")
+    assert re.search(r"workers\s+Stable", said("--list", "--state"))
+    members = said("--describe", "--group", "workers", "--members", "--verbose")
+    assert re.search(r"workers\s+\S+\s+/127.0.0.1\s+rdkafka\s+2\s+\d+\s+jobs:0,1\n", members)
+    reset = ("--reset-offsets", "--group", "workers", "--to-earliest", "--execute")
+    assert "is not empty" in said(*reset)
+    worker.close()
+    rows = re.findall(r"workers\s+jobs\s+(\d)\s+(\d+)\s+(\d+)", said("--describe", "--group", "workers"))
+    assert [(row[0], row[2]) for row in rows] == [("0", "0"), ("1", "0")]
+    assert sum(int(row[1]) for row in rows) == 20
+    assert re.search(r"workers\s+jobs\s+1\s+0\n", said(*reset))
+    assert lag(servers, "workers") == 20
+    worker = Worker(servers, "workers", "jobs", lambda value, count: ACCEPT)
+    until(lambda: len(worker.accepted) == 20, "all again")
+    worker.close()
+    assert re.search(r"jobs\s+Successful", said("--delete-offsets", "--group", "workers", "--topic", "jobs"))
+    assert "successful" in said("--delete", "--group", "workers")
+    assert said("--list") == ""
+    assert "GroupIdNotFoundException" in said("--describe", "--group", "workers")

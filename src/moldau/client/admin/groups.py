@@ -159,7 +159,7 @@ def list_groups(cluster: Cluster) -> list[Listed]:
 
 def find_group(cluster: Cluster, group_id: str) -> Group | None:
     """One group; None if there is none of the id."""
-    coordinator = _coordinator(cluster, group_id)
+    coordinator = coordinator_of(cluster, group_id)
     for request in (
         ConsumerGroupDescribeRequest(group_ids=[group_id]),
         DescribeGroupsRequest(groups=[group_id]),
@@ -227,7 +227,9 @@ def _brokers(cluster: Cluster) -> dict[int, Broker]:
     }
 
 
-def _coordinator(cluster: Cluster, group_id: str) -> Broker:
+def coordinator_of(cluster: Cluster, group_id: str) -> Broker:
+    """The broker that coordinates a group."""
+
     def attempt() -> Broker:
         connection = cluster.coordinator(group_id)
         address = connection.host, connection.port

@@ -43,6 +43,7 @@ TOOLS: dict[str, str] = {
     "kafka-reassign-partitions": f"{_HERE}.reassign_partitions",
     "kafka-server-start": f"{_HERE}.server_start",
     "kafka-server-stop": f"{_HERE}.server_stop",
+    "kafka-share-groups": f"{_HERE}.share_groups",
     "kafka-storage": f"{_HERE}.storage",
     "kafka-topics": f"{_HERE}.topics",
     "kafka-transactions": f"{_HERE}.transactions",
@@ -87,6 +88,7 @@ CLASSES: dict[str, str] = {
     "GetOffsetShell": "kafka-get-offsets",
     "Kafka": "kafka-server-start",
     "ProducerPerformance": "kafka-producer-perf-test",
+    "ShareGroupCommand": "kafka-share-groups",
     "StorageTool": "kafka-storage",
     "TopicCommand": "kafka-topics",
 }

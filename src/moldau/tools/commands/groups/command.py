@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -12,9 +12,12 @@ from moldau.tools.shared.errors import CommandError, explain_kafka_failure
 from moldau.tools.shared.options import Connect, Json, connected, teach
 from moldau.tools.shared.output import headings, note, print_json, print_rows, print_table
 
+if TYPE_CHECKING:
+    from moldau.tools.shared.connection import Connection
+
 app = typer.Typer(
     no_args_is_help=True,
-    help="Show consumer groups, their offsets and lag; reset offsets, delete groups.",
+    help="Show groups of consumers (share groups too), their offsets and lag; reset offsets, delete groups.",
     epilog="Try: moldau groups describe billing   "
     "and: moldau groups reset-offsets billing --topic orders --to-datetime 2026-02-14T09:00:00.000",
 )
@@ -31,7 +34,7 @@ States = Annotated[
     list[str] | None, typer.Option("--state", "-s", help="Only groups in this state (Stable, Empty, ...).")
 ]
 Types = Annotated[
-    list[str] | None, typer.Option("--type", "-t", help="Only groups of this type: classic, consumer.")
+    list[str] | None, typer.Option("--type", "-t", help="Only groups of this type: classic, consumer, share.")
 ]
 
 
@@ -186,9 +189,12 @@ def delete_offsets(
     from moldau.client.admin.groups import delete_committed_offsets
     from moldau.client.admin.problem import KafkaProblem
     from moldau.client.errors import error_words
-    from moldau.tools.commands.groups.description import expand_topics
+    from moldau.tools.commands.groups.description import expand_topics, share_group_ids
 
     connection = connect()
+    if group in share_group_ids(connection.cluster()):
+        _forget_topics(connection, group, topics)
+        return
     try:
         outcome = delete_committed_offsets(connection.cluster(), group, expand_topics(connection, topics))
     except KafkaProblem as problem:
@@ -200,6 +206,26 @@ def delete_offsets(
         raise CommandError(
             "; ".join(f"{topic}-{index}: {problem}" for (topic, index), problem in sorted(failed.items()))
         )
+
+
+def _forget_topics(connection: Connection, group: str, topics: list[str]) -> None:
+    """Let a share group forget topics, whole ones."""
+    from moldau.client.admin.problem import KafkaProblem
+    from moldau.client.admin.share_groups import delete_share_offsets
+    from moldau.client.errors import error_words
+
+    if any(":" in each for each in topics):
+        raise CommandError(f"group {group!r} is a share group: it forgets whole topics only")
+    try:
+        outcome = delete_share_offsets(connection.cluster(), group, topics)
+    except KafkaProblem as problem:
+        raise CommandError(f"group {group!r}: {problem.words}") from None
+    for topic, code in outcome.items():
+        if not code:
+            print(f"Deleted the offsets of {topic}.")
+    if any(outcome.values()):
+        failed = {topic: error_words(code) for topic, code in outcome.items() if code}
+        raise CommandError("; ".join(f"{topic}: {words}" for topic, words in failed.items()))
 
 
 app.command("reset-offsets", help=teach(reset_offsets.HELP))(reset_offsets.reset_offsets)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from moldau.client.admin import groups
 from moldau.client.admin.groups import Group, Listed, committed_offsets, end_offsets
 from moldau.client.admin.layout import Place
+from moldau.client.admin.share_groups import SHARE, find_share_group, share_offsets
 from moldau.client.admin.topics import leaders
 from moldau.tools.shared.admin import no_such_topic, select_names
 from moldau.tools.shared.errors import CommandError, UsageError
@@ -37,17 +39,56 @@ def list_groups(
 def describe_groups(connection: Connection, patterns: Sequence[str] | None) -> list[Group]:
     """Describe the groups that match `patterns` (None: all), by name."""
     cluster = connection.cluster()
-    listed = {each.group_id: each for each in list_groups(cluster) if each.type.lower() in _DESCRIBED}
+    listed = {
+        each.group_id: each for each in list_groups(cluster) if each.type.lower() in (*_DESCRIBED, SHARE)
+    }
     names = list(listed)
     if patterns:
         names = select_names(patterns, names, what="group", connection=connection)
-    return groups.describe_groups(cluster, [listed[name] for name in names])
+    shares = [name for name in names if listed[name].type.lower() == SHARE]
+    others = [listed[name] for name in names if name not in shares]
+    found = [find_share_group(cluster, name) for name in shares]
+    described = [*groups.describe_groups(cluster, others), *(each for each in found if each is not None)]
+    return sorted(described, key=lambda each: each.group_id)
+
+
+def share_group_ids(cluster: Cluster) -> frozenset[str]:
+    """The share groups of the cluster."""
+    return frozenset(each.group_id for each in list_groups(cluster) if each.type.lower() == SHARE)
+
+
+def _share_rows(cluster: Cluster, group: Group) -> list[dict[str, Any]]:
+    """A row for each partition in which a share group has begun: everything before its offset is done."""
+    offsets = share_offsets(cluster, group.group_id)
+    ends = end_offsets(cluster, [(each.topic, each.partition) for each in offsets])
+    readers = Counter(place for member in group.members for place in member.assignment)
+    rows = []
+    for each in offsets:
+        place = (each.topic, each.partition)
+        count = readers[place]
+        rows.append(
+            {
+                "group": group.group_id,
+                "topic": each.topic,
+                "partition": each.partition,
+                "current_offset": each.start_offset,
+                "log_end_offset": ends.get(place),
+                "lag": each.lag,
+                "consumer_id": None,
+                "host": None,
+                "client_id": None,
+                "note": f"share group: {count} member{'' if count == 1 else 's'}",
+            }
+        )
+    return rows
 
 
 def offset_rows(cluster: Cluster, group: Group) -> list[dict[str, Any]]:
     """Return a row for each partition that the group committed or is assigned: offset, log end, lag,
     member.
     """
+    if group.protocol_type == SHARE:
+        return _share_rows(cluster, group)
     committed = committed_offsets(cluster, group.group_id)
     readers = {place: member for member in group.members for place in member.assignment}
     places = sorted(set(committed) | set(readers))

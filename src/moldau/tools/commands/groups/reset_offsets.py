@@ -231,8 +231,16 @@ def _plan(
 
 
 def _movable(connection: Connection, group: str) -> dict[Place, Committed]:
-    from moldau.client.admin.groups import committed_offsets
+    from moldau.client.admin.groups import Committed, committed_offsets
+    from moldau.client.admin.share_groups import share_offsets
+    from moldau.tools.commands.groups.description import share_group_ids
 
+    if group in share_group_ids(connection.cluster()):
+        return {
+            (each.topic, each.partition): Committed(each.start_offset)
+            for each in share_offsets(connection.cluster(), group)
+            if each.start_offset is not None
+        }
     committed = committed_offsets(connection.cluster(), group)
     if any(each.is_ledger for each in committed.values()):
         raise CommandError(
@@ -243,6 +251,22 @@ def _movable(connection: Connection, group: str) -> dict[Place, Committed]:
 
 
 def _carry_out(connection: Connection, rows: list[dict[str, Any]]) -> None:
+    from moldau.client.admin.share_groups import alter_share_offsets
+    from moldau.client.errors import error_words
+    from moldau.tools.commands.groups.description import share_group_ids
+
+    shares = share_group_ids(connection.cluster())
     for group in sorted({row["group"] for row in rows}):
         moved = {(row["topic"], row["partition"]): row["new_offset"] for row in rows if row["group"] == group}
-        connection.cluster().commit_offsets(group, moved)
+        if group not in shares:
+            connection.cluster().commit_offsets(group, moved)
+            continue
+        failed = {
+            place: code
+            for place, code in alter_share_offsets(connection.cluster(), group, moved).items()
+            if code
+        }
+        if failed:
+            raise CommandError(
+                "; ".join(f"{topic}-{index}: {error_words(code)}" for (topic, index), code in failed.items())
+            )
