@@ -117,6 +117,37 @@ def test_a_copy_that_is_here_is_adopted_and_another_topic_is_not(pair: Pair) -> 
     assert "another batch" in pair.wait_state("other", "faulted").reason
 
 
+def test_the_old_source_becomes_a_mirror_of_the_new_one_and_back(tmp_path: Path) -> None:
+    """Fail over, write here, fail back: what only the old source had is cut off there, and counted."""
+    folders = tmp_path / "one", tmp_path / "two"
+    with Broker(data=folders[0]) as one, Broker(data=folders[1]) as two:
+        there = Pair(one.bootstrap_servers, two)
+        make_topic(there.source, "orders")
+        produce(there.source, "orders", ["1", "2", "3"])
+        there.create("orders")
+        there.wait_level("orders", 3)
+        there.act("failover")
+        there.wait_state("orders", "failed-over")
+        produce(one.bootstrap_servers, "orders", ["lost", "lost too"])  # a producer that was not told
+        produce(two.bootstrap_servers, "orders", ["4", "5", "6"])
+        back = Pair(two.bootstrap_servers, one)
+        assert back.create("orders", adopt=True) == {"orders": ""}
+        back.wait_state("orders", "mirroring")
+        back.wait_level("orders", 6)
+        assert back.topic("orders").partitions[0].lost_records == 2
+        produce(two.bootstrap_servers, "orders", ["7"])
+        back.wait_level("orders", 7)
+        assert stored(folders[0], "orders") == stored(folders[1], "orders")
+        back.act("failover")
+        back.wait_state("orders", "failed-over")
+        produce(one.bootstrap_servers, "orders", ["8"])
+        assert there.act("reverse") == {"orders": ""}
+        there.wait_level("orders", 8)
+        values = [value for _, value in read(two.bootstrap_servers, "orders", count=8)]
+        assert values == ["1", "2", "3", "4", "5", "6", "7", "8"]
+        assert stored(folders[0], "orders") == stored(folders[1], "orders")
+
+
 def test_it_is_killed_and_goes_on_without_loss_or_doubles(tmp_path: Path) -> None:
     with (
         Broker(data=tmp_path / "source") as source,
