@@ -75,7 +75,7 @@ def test_a_source_that_was_emptied_is_a_fault_and_nothing_is_cut() -> None:
     model.elect()
     model.settle()
     assert model.machine.state is State.FAULTED
-    assert "another topic" in model.faults[0]
+    assert "nothing of what the copy holds" in model.faults[0]
     assert model.copy.rows == before
 
 
@@ -104,14 +104,26 @@ def test_after_a_failover_what_was_written_here_is_cut_off() -> None:
     assert reversed_model.machine.lost == 2
 
 
-def test_a_copy_of_nothing_but_own_records_is_cut_to_its_start() -> None:
+def test_a_copy_of_which_nothing_would_be_left_is_a_fault() -> None:
     model = Model()
     model.write(3)
     for value in (100, 101):
         model.copy.append(Row(model.copy.end, 7, value))
     model.own_epoch = 7
     model.settle()
-    assert model.copy.rows == model.source.rows
+    assert "nothing of what the copy holds (offsets 0 to 2)" in model.faults[0]
+    assert len(model.copy.rows) == 2
+
+
+def test_a_source_that_lost_everything_takes_nothing_from_the_copy() -> None:
+    model = Model()
+    model.write(10)
+    model.settle()
+    model.elect(lost=10)
+    model.write(3)
+    model.settle()
+    assert model.machine.state is State.FAULTED
+    assert len(model.copy.rows) == 10
 
 
 def test_another_record_at_the_place_of_the_last_one_is_a_fault() -> None:
@@ -159,8 +171,8 @@ def test_whatever_the_source_does_the_copy_ends_as_it_is(data: st.DataObject) ->
             model.elect()
         elif kind == "unclean" and model.has_epochs:
             # (Without epochs a source that lost records and wrote others is not told from one that did not.)
-            lost = data.draw(st.integers(0, 3))
-            model.elect(lost=min(lost, max(0, model.source.end - max(model.source.start, model.copy.start))))
+            lost, kept = data.draw(st.integers(0, 3)), max(model.source.start, model.copy.start) + 1
+            model.elect(lost=min(lost, max(0, model.source.end - kept)))
         else:
             for _ in range(data.draw(st.integers(1, 8))):
                 model.step()

@@ -13,9 +13,9 @@ where its records of the last mirrored epoch end. What lies behind that is not t
 lost there in an unclean election, and is cut off here, and counted. Where the source's log begins behind our
 end, we begin there, and count what was missed.
 
-*Whose history is it?* If the source's log ends below where ours begins, it is no history of ours at all. Nor
-is it if the source has another batch where our last one is, which is looked at before the first fetch. Both
-are faults, and nothing is cut.
+*Whose history is it?* If nothing of ours would be left, it is no history of ours at all: the source has lost
+all it had, and a copy that followed it in that would be no copy. Nor is it if the source has another batch
+where our last one is, which is looked at before the first fetch. Both are faults, and nothing is cut.
 
 Invariants: a fetch asks for the log's end, and its answer counts only while that is the end; at most one
 Append, Truncate, BeginAt or RaiseEpoch is under way; after FAULTED nothing comes out.
@@ -152,10 +152,7 @@ class Machine:
                 return self._go_on()
             return self._begin_at(earliest)
         if latest < ends.start_offset:
-            return self.fault(
-                f"the source's log ends at {latest}, and the copy begins at {ends.start_offset}: it is "
-                "another topic, or was emptied; delete the mirror and make it anew, or fail it over"
-            )
+            return self._cut(latest, ends)
         if ends.end_offset < earliest:
             self.missed += earliest - ends.end_offset
             return self._begin_at(earliest)
@@ -185,12 +182,6 @@ class Machine:
             offset = min(own_end_offset, end_offset)
         else:
             offset = own_end_offset
-        if offset < ends.start_offset:
-            return self.fault(
-                f"the source's history parts from the copy's at offset {offset}, before where the copy "
-                f"begins ({ends.start_offset}): nothing of it is the source's; delete the mirror and make it "
-                "anew"
-            )
         return self._cut(offset, ends) if offset < ends.end_offset else self._go_on()
 
     def epochs_refused(self, ends: Ends) -> Outputs:
@@ -202,6 +193,12 @@ class Machine:
         return self._cut(self._latest, ends) if self._latest < ends.end_offset else self._go_on()
 
     def _cut(self, offset: int, ends: Ends) -> Outputs:
+        if offset <= ends.start_offset:
+            return self.fault(
+                f"the source has nothing of what the copy holds (offsets {ends.start_offset} to "
+                f"{ends.end_offset}): it lost its records, or is another topic; a failover keeps the copy, "
+                "and to begin anew, delete the mirror and make it again"
+            )
         self.lost += ends.end_offset - offset
         self.state = State.CUTTING
         return [Truncate(offset)]
