@@ -48,6 +48,8 @@ PAGES = {
     "lag-trouble": f"/groups/{quote(TROUBLE, safe='')}/lag",
     "members": "/groups/billing/members",
     "brokers": "/brokers",
+    "moves": "/brokers/moves",
+    "move": "/topics/orders/move",
     "broker": "/brokers/1/settings",
     "directories": "/brokers/1/directories",
     "transactions": "/transactions?all=1",

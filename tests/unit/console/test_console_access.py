@@ -11,6 +11,7 @@ import pytest
 
 from moldau.common.settings.rows import SettingError
 from moldau.services.console.access import ATTEMPTS_MAX, Access, Attempts, Sessions, check_origin, users_check
+from moldau.services.console.changes.change import Plan
 from moldau.services.console.changes.undo import KEPT_MS, Undo
 from moldau.services.console.pages.login import own_path
 from moldau.services.console.settings import ConsoleConfiguration, console_configuration
@@ -203,3 +204,18 @@ def test_a_damaged_file_of_undo_loses_only_its_line(tmp_path: Path) -> None:
     (file,) = tmp_path.iterdir()
     file.write_text("{half a line\n" + file.read_text() + "[]\n")
     assert Undo(str(tmp_path)).find(kept.id) == kept
+
+
+# -- plans
+
+
+def test_a_plan_is_the_same_while_it_does_the_same() -> None:
+    shown = Plan("Delete t", ["about 100 records are deleted"], "Delete", {"name": "t"})
+    later = Plan("Delete t", ["about 120 records are deleted"], "Delete", {"name": "t"})
+    assert shown.digest == later.digest
+    assert Plan("Delete t", [], "Delete", {"name": "u"}).digest != shown.digest
+    to_end = [Plan("Reset g", [], "Reset", {"offsets": [end]}, identity=["latest", 0]) for end in (10, 20)]
+    assert to_end[0].digest == to_end[1].digest
+    assert (
+        Plan("Reset g", [], "Reset", {"offsets": [10]}, identity=["earliest", 0]).digest != to_end[0].digest
+    )

@@ -9,6 +9,7 @@ from openapi_spec_validator import validate
 
 from moldau.services.console.api.document import document
 from moldau.services.console.app import PAGES
+from moldau.services.console.changes.brokers import BrokerChanges
 from moldau.services.console.changes.connectors import ConnectorChanges
 from moldau.services.console.changes.groups import GroupChanges
 from moldau.services.console.changes.produce import ProduceChange
@@ -29,6 +30,7 @@ def test_the_openapi_document_is_valid() -> None:
     changes = [
         *ConnectorChanges([]).all(),
         *TopicChanges(NOTHING).all(),
+        *BrokerChanges(NOTHING).all(),
         *ProduceChange(NOTHING, NOTHING).all(),
         *GroupChanges(NOTHING, NOTHING).all(),
     ]

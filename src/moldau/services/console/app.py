@@ -28,6 +28,7 @@ from moldau.schemas.registry_settings import RegistrySettingError
 from moldau.services.console.access import Access, CheckPassword, users_check
 from moldau.services.console.api.document import document
 from moldau.services.console.changes.audit import Audit
+from moldau.services.console.changes.brokers import BrokerChanges
 from moldau.services.console.changes.connectors import ConnectorChanges
 from moldau.services.console.changes.groups import GroupChanges
 from moldau.services.console.changes.produce import ProduceChange
@@ -41,6 +42,7 @@ from moldau.services.console.pages import (
     connectors,
     groups,
     messages,
+    moves,
     overview,
     schemas,
     security,
@@ -73,6 +75,7 @@ PAGES = (
     *messages.PAGES,  # first: they are longer than those of a topic
     *topics.PAGES,
     *groups.PAGES,
+    *moves.PAGES,  # first: its path could be a broker's
     *brokers.PAGES,
     *schemas.PAGES,
     *connectors.PAGES,
@@ -112,6 +115,7 @@ async def console_application(configuration: ConsoleConfiguration) -> AsyncItera
         changes = [
             *ConnectorChanges(connects).all(),
             *TopicChanges(cluster).all(),
+            *BrokerChanges(cluster).all(),
             *ProduceChange(cluster, producers).all(),
             *GroupChanges(cluster, undo).all(),
         ]

@@ -45,7 +45,7 @@ class Plan:
     """What a change will do.
 
     `lines` are sentences; `warnings` say what cannot be taken back; `table` has rows of what becomes what;
-    `work` is what the deed needs, and decides, with the lines, whether a plan is still the same.
+    `work` is what the deed needs, and decides whether a plan is still the same.
     """
 
     title: str
@@ -56,15 +56,13 @@ class Plan:
     columns: Sequence[str] = ()
     table: Sequence[Sequence[Any]] = ()
     dangerous: bool = False
-    moves: bool = False
-    """What it does depends on numbers that always grow (ends of logs): the digest is of the lines only."""
+    identity: Any = None
+    """What the digest is of instead of `work`, where that has numbers that always grow (the end of a log)."""
 
     @property
     def digest(self) -> str:
-        """Names what was shown."""
-        parts = [self.title, list(self.lines)]
-        if not self.moves:
-            parts.append(self.work)
+        """Names what would be done. Counts and sizes in the lines may change meanwhile: they are not part."""
+        parts = [self.title, self.work if self.identity is None else self.identity]
         text = orjson.dumps(parts, option=orjson.OPT_NON_STR_KEYS | orjson.OPT_SORT_KEYS)
         return hashlib.sha256(text).hexdigest()[:32]
 
@@ -94,7 +92,8 @@ class Change:
     operation: Operation
     kind: Kind
     named_by: str
-    """The part of the path or, where there is none of it, of the values, that rights are about."""
+    """The part of the path or, where there is none of it, of the values, that rights are about; empty: they
+    are about the cluster."""
     plan: Callable[[Target, Values], Awaitable[Plan]]
     carry_out: Callable[[Target, Plan], Awaitable[Done]]
     fields: Sequence[Field] = ()

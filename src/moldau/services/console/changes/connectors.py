@@ -41,7 +41,7 @@ class ConnectorChanges:
                 raise Refused(problem.message) from None
             state = (status.get("connector") or {}).get("state", "UNKNOWN")
             lines = [sentence.format(name), f"At this moment it is {state}."]
-            return Plan(f"{title.partition(' ')[0]} {name}", lines, title, {}, moves=True)
+            return Plan(f"{title.partition(' ')[0]} {name}", lines, title, {})
 
         async def carry_out(target: Target, plan: Plan) -> Done:
             name = target["connector"]

@@ -142,6 +142,7 @@ class GroupChanges:
         if not changed:
             raise Refused("Nothing would change: these are the group's offsets already.", "value")
         work = {"offsets": [[*place, after] for place, _, after, _, _ in changed]}
+        same = [way, wanted, [list(row[0]) for row in rows]] if way in ("earliest", "latest", "ago") else None
         return Plan(
             f"Reset offsets of {group}",
             lines,
@@ -150,6 +151,7 @@ class GroupChanges:
             (),
             ("Partition", "Now", "Then", "Step", "The log holds"),
             table,
+            identity=same,
         )
 
     async def _places(self, values: Values) -> list[Place]:

@@ -347,7 +347,6 @@ class TopicChanges:
             {},
             [*self._readers(topic.name), "Deleted records cannot be brought back."],
             dangerous=True,
-            moves=True,
         )
 
     async def _purge(self, target: Target, plan: Plan) -> Done:
@@ -373,7 +372,6 @@ class TopicChanges:
             {"name": topic.name},
             warnings,
             dangerous=True,
-            moves=True,
         )
 
     async def _delete(self, target: Target, plan: Plan) -> Done:
@@ -410,7 +408,6 @@ class TopicChanges:
             work,
             warnings,
             dangerous=True,
-            moves=True,
         )
 
     async def _recreate(self, target: Target, plan: Plan) -> Done:

@@ -91,6 +91,7 @@ class Facts:
         self._refresh_seconds = refresh_seconds
         self._clock = clock
         self._snapshot: Snapshot | None = None
+        self._judged: tuple[tuple[Snapshot, Mapping[int, Any], str], Verdict] | None = None
         self._first = asyncio.Event()
         self._wanted = asyncio.Event()
         self._looked_at = clock()
@@ -117,8 +118,11 @@ class Facts:
         return self._snapshot
 
     def verdict(self, snapshot: Snapshot) -> Verdict:
-        """How the cluster is, and why."""
-        return verdict_of(snapshot, self.told, self.problem)
+        """How the cluster is, and why; worked out once for each snapshot."""
+        asked = (snapshot, self.told, self.problem)
+        if self._judged is None or any(a is not b for a, b in zip(self._judged[0], asked, strict=True)):
+            self._judged = asked, verdict_of(*asked)
+        return self._judged[1]
 
     def refresh(self) -> None:
         """Something was changed: have a round soon."""
@@ -174,13 +178,12 @@ class Facts:
         changed, self.changed = self.changed, asyncio.Event()
         changed.set()
 
-    def _set(self, snapshot: Snapshot) -> None:
-        before, self._snapshot = self._snapshot, snapshot
+    def _set(self, snapshot: Snapshot, events: Sequence[Event] = ()) -> None:
+        self._snapshot = snapshot
         if self.problem:
             self.timeline.add([Event(snapshot.taken_at_ms, "good", "The cluster answers again")])
             self.problem = ""
-        if before is not None:
-            self.timeline.add(events_between(before, snapshot))
+        self.timeline.add(events)
         self._first.set()
         self._tell()
 
@@ -188,9 +191,9 @@ class Facts:
         """All parts once. KafkaProblem: the cluster does not answer."""
         before = self._snapshot
         answer = await self._admin.call(metadata)
-        snapshot = await asyncio.to_thread(first_snapshot, answer, _now_ms(), before)
+        snapshot, events = await asyncio.to_thread(_compared, answer, before)
         del answer
-        self._set(snapshot)
+        self._set(snapshot, events)
         brokers = list(snapshot.brokers.values())
         self.told = await asyncio.to_thread(self._health.told, brokers)
         snapshot = await self._with_ends(snapshot)
@@ -201,8 +204,8 @@ class Facts:
             if sizes is not None:
                 snapshot = await asyncio.to_thread(with_sizes, snapshot, sizes)
                 self._set(snapshot)
-        snapshot = await self._with_groups(snapshot)
-        self._set(snapshot)
+        before_groups, snapshot = snapshot, await self._with_groups(snapshot)
+        self._set(snapshot, await asyncio.to_thread(events_between, before_groups, snapshot))
 
     async def _with_ends(self, snapshot: Snapshot) -> Snapshot:
         places = await asyncio.to_thread(snapshot.led)
@@ -273,6 +276,12 @@ class Facts:
             {name: float(group.lag) for name, group in known.items() if group.lag is not None},
         )
         return await asyncio.to_thread(with_groups, snapshot, known.values())
+
+
+def _compared(answer: Any, before: Snapshot | None) -> tuple[Snapshot, list[Event]]:
+    """The next snapshot, and what happened since the one before."""
+    snapshot = first_snapshot(answer, _now_ms(), before)
+    return snapshot, events_between(before, snapshot) if before is not None else []
 
 
 def _is_shown(listed: Listed) -> bool:

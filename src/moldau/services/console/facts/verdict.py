@@ -87,7 +87,8 @@ def _of_metadata(snapshot: Snapshot, *, covered: bool) -> list[Cause]:
                 "Start the brokers that hold their copies, or repair their log directories.",
             )
         )
-    lagging = [each for each in snapshot.under_replicated if each not in set(snapshot.offline)]
+    offline = set(snapshot.offline)
+    lagging = [each for each in snapshot.under_replicated if each not in offline]
     if lagging:
         gone = sorted(
             {

@@ -48,7 +48,13 @@ async def brokers(call: Call) -> Data:
                 "version": health.get("version"),
             }
         )
-    return {"rows": rows, "leaders": leaders, "replicas": replicas, "alive": len(snapshot.brokers)}
+    return {
+        "rows": rows,
+        "leaders": leaders,
+        "replicas": replicas,
+        "alive": len(snapshot.brokers),
+        "actions": call.actions(["elect-preferred"]),
+    }
 
 
 def _skew(has: int, fair: float) -> float | None:

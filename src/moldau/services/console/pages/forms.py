@@ -80,6 +80,8 @@ class _Deed:
         return {name: call.path(name) for name in names}
 
     def named(self, target: Target, values: Mapping[str, str]) -> str:
+        if not self.change.named_by:
+            return "kafka"  # the cluster
         return target.get(self.change.named_by) or values.get(self.change.named_by, "").strip()
 
     def check(self, call: Call, target: Target, values: Mapping[str, str]) -> None:

@@ -30,6 +30,8 @@ _TOPIC_CHANGES = (
     "clone-topic",
     "change-topic",
     "add-partitions",
+    "move-topic",
+    "cancel-moves",
     "purge-topic",
     "recreate-topic",
     "delete-topic",
