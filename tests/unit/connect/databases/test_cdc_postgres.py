@@ -606,3 +606,21 @@ def test_rows_that_policies_hide_are_an_error_and_not_left_out(shop: str, sql: S
     sql(shop, f"ALTER ROLE {role} BYPASSRLS")
     one.restart()
     assert short(one.until(2)) == [("r", None, 1), ("r", None, 2)]
+
+
+def test_a_filtered_publication_has_the_table_of_signals(shop: str, sql: Sql, reader: Any) -> None:
+    """Or orders would be written, and never read."""
+    sql(shop, "CREATE TABLE signals (id VARCHAR(64) PRIMARY KEY, type VARCHAR(32), data TEXT)")
+    sql(shop, "INSERT INTO orders VALUES (1, 'a', 1)")
+    one = reader(
+        shop,
+        snapshot_mode="no_data",
+        publication_autocreate_mode="filtered",
+        table_include_list=["public.orders"],
+        signal_data_collection="public.signals",
+    )
+    one.settled()
+    order = json.dumps({"data-collections": ["public.orders"]})
+    sql(shop, f"INSERT INTO signals VALUES ('1', 'execute-snapshot', '{order}')")
+    assert short(one.until(1)) == [("r", None, 1)]
+    assert {topic for topic, _, _ in one.records} == {"shop.public.orders"}

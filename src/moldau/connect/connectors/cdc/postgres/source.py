@@ -147,7 +147,7 @@ class PostgresSource(Source):
         self._catalog.require_publication(
             self.config["publication.name"],
             self.config["publication.autocreate.mode"].lower(),
-            self._tables.chosen(),
+            self._tables.published(),
         )
         slot = self._catalog.slot(self._slot)
         without_rows = mode in ("no_data", "never")

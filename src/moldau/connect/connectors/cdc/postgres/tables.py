@@ -72,6 +72,15 @@ class Tables:
         """All captured tables that there are now."""
         return [each for each in self._catalog.tables() if self._choice.table(each.schema, each.name)]
 
+    def published(self) -> list[CatalogTable]:
+        """Those, and the table of signals: its rows have to come through the log."""
+        signals = ".".join((self._signals or "").split(".")[-2:])
+        return [
+            each
+            for each in self._catalog.tables()
+            if self._choice.table(each.schema, each.name) or f"{each.schema}.{each.name}" == signals
+        ]
+
     def is_signals(self, relation: Relation) -> bool:
         """Whether it is `signal.data.collection`."""
         return bool(self._signals) and f"{relation.schema}.{relation.table}" == ".".join(
