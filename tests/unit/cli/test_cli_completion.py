@@ -112,6 +112,7 @@ def test_every_parameter_that_names_a_topic_or_a_group_is_completed() -> None:
         for path, command in leaves(typer.main.get_command(build(list(COMMANDS))))
         for each in command.params
         if each.name in ("topic", "topics", "names", "patterns", "group", "groups")
+        and not getattr(each, "is_flag", False)
         and each._custom_shell_complete is None
     ]
     assert bare == ["topics create: topics", "mirror create: topics"]  # of which none exists yet
