@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 from moldau.connect import BadRecord, ConnectError, Read, Setting, SettingType, Sink, Source, batch_of, rows
@@ -11,6 +12,7 @@ from moldau.connect import BadRecord, ConnectError, Read, Setting, SettingType, 
 class Numbered(Sink):
     """Fails once after it wrote, where a file says so."""
 
+    gains_on_spark = True
     settings = (
         Setting("folder", SettingType.STRING, "Where to."),
         Setting("fail", SettingType.STRING, "A file; while it is there, the first one fails.", None),
@@ -29,6 +31,17 @@ class Numbered(Sink):
         if self.config["fail"] and Path(self.config["fail"]).exists():
             Path(self.config["fail"]).unlink()
             raise ConnectError("the other system has gone")
+
+
+class AtHome(Numbered):
+    """Refuses to run in another process than the one that is named."""
+
+    settings = (*Numbered.settings, Setting("pid", SettingType.STRING, "Of the process."))
+
+    def start(self, settings, context):
+        super().start(settings, context)
+        if int(settings["pid"]) != os.getpid():
+            raise ConnectError("it has what it needs at home alone")
 
 
 class Counting(Source):

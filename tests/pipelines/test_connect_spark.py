@@ -4,6 +4,7 @@ offsets."""
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,7 +20,7 @@ from connect_parts import Ear, eventually, read_all
 
 from moldau.connect import ConnectError
 from moldau.services.connect.runtime import connector_instance, engine_choice
-from moldau.services.connect.runtime.interface import State
+from moldau.services.connect.runtime.interface import State, TaskId
 from moldau.services.connect.runtime.local import LocalRuntime
 from moldau.services.connect.runtime.spark_commits import SparkCommits
 from moldau.testing import Broker
@@ -301,3 +302,27 @@ def test_a_source_in_executors_delivers_once_over_failures_and_moves_between_eng
             assert (name, topic) in ear.topics
         assert ear.runtime.stop_tasks(tasks, 60) == []
         assert values() == wanted
+
+
+def test_a_sink_that_fails_on_spark_goes_on_locally_with_auto(
+    broker: Broker, topic: str, start: Callable[[], Ear], tmp_path: Path
+):
+    folder = tmp_path / "out"
+    folder.mkdir()
+    broker.create_topic(topic, 2)
+    send(broker, topic, [{"n": n} for n in range(20)])
+    ear = start()
+    task = TaskId(f"h{topic}"[:60], 0)
+    chosen = {
+        "moldau.connect.engine": "auto",
+        "moldau.task.engine": "spark",
+        "moldau.task.engine.why": "much",
+    }
+    own = {"connector.class": "connect_numbers:AtHome", "pid": str(os.getpid())}
+    given = {"name": task.connector, **config(topic, folder, **chosen, **own)}
+    ear.runtime.start_task(task, given, State.RUNNING)
+    eventually(lambda: sum(committed(broker, f"connect-{task.connector}", topic)) == 20, 240)
+    assert written(folder) == list(range(20))
+    assert ear.tasks[task][-1].engine == "local"
+    assert "it has what it needs at home alone" in ear.tasks[task][-1].engine_why
+    assert [each.engine for each in ear.tasks[task] if each.state is State.FAILED] == ["spark"] * 3

@@ -47,6 +47,9 @@ class Sink(ABC):
     keeps_open: ClassVar[bool] = False
     """`flush` may leave records that are read again from `positions` after a stop: only an engine that goes
     back there (local) can run it."""
+    gains_on_spark: ClassVar[bool] = False
+    """Several processes, on several machines, may write at a time, and it is the faster for it: with
+    `moldau.connect.engine=auto` it moves to Spark while there is much to do."""
 
     def start(self, settings: Mapping[str, Any], context: SinkContext) -> None:
         """Open what is needed. `settings`: the values of the rows above, typed; others as texts."""

@@ -178,6 +178,7 @@ class _told:
 class DeltaSink(LakeSink):
     """Topics into Delta tables, exactly once."""
 
+    gains_on_spark = True
     settings = (
         Setting(
             "table.uri",

@@ -43,6 +43,7 @@ _TAKEN_FROM_HTTP = (
 class OpenSearchSink(Sink):
     """An index a topic, a document a record."""
 
+    gains_on_spark = True
     settings = (
         Setting(
             "connection.url",

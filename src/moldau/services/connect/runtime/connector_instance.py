@@ -164,8 +164,10 @@ class ConnectorInstance:
             self._tasks([{} for _ in range(1 if asked == SPARK else self._tasks_max())])
             self._rest(None)
             return
-        if self._shared.spark is None or kind.keeps_open:
-            why = "this worker has no Spark" if self._shared.spark is None else "it keeps records open"
+        if self._shared.spark is None or kind.keeps_open or not kind.gains_on_spark:
+            why = "this worker has no Spark"
+            if self._shared.spark is not None:
+                why = f"{kind.__name__} does not say that it gains on Spark"
             self._tasks(self._for_engine(Engine(LOCAL, f"auto: {why}")))
             self._rest(None)
             return

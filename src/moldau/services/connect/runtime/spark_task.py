@@ -243,7 +243,10 @@ class SparkSinkTask:
         bad: Mapping[TopicPartition, frozenset[int]],
     ) -> None:
         """Write runs that end there, without the offsets in `bad`, and commit."""
-        answers = rows.mapInArrow(work_of(self._setup, ends, bad), OUT_SCHEMA).collect()
+        try:
+            answers = rows.mapInArrow(work_of(self._setup, ends, bad), OUT_SCHEMA).collect()
+        except Exception as failed:  # Spark's own, with the executor's traceback in it
+            raise failure_of(failed) from None
         letters = [each for each in answers if each["letter"]] if self._letters_topic else []
         for each in answers:
             if not each["letter"]:

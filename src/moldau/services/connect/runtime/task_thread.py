@@ -11,12 +11,22 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from moldau.connect.errors import ConnectError
 from moldau.connect.sink import Sink
 from moldau.services.connect.runtime.building import Run, Shared, build, connector_class, secret_rows
 from moldau.services.connect.runtime.control import Control
-from moldau.services.connect.runtime.engines import Engine, engine_of
+from moldau.services.connect.runtime.engines import (
+    AUTO,
+    LOCAL,
+    SPARK,
+    TASK_ENGINE,
+    TASK_WHY,
+    Engine,
+    asked_engine,
+    engine_of,
+)
 from moldau.services.connect.runtime.hiding import Hiding
 from moldau.services.connect.runtime.interface import State, Status
 from moldau.services.connect.runtime.metrics import TaskMetrics
@@ -29,6 +39,7 @@ from moldau.services.connect.runtime.sink_member import SessionLost
 log = logging.getLogger("moldau.connect")
 
 _REJOIN_SECONDS = 0.5
+_SPARK_FAILURES_MAX = 3
 
 
 class TaskThread:
@@ -46,6 +57,7 @@ class TaskThread:
         self._run: Run | None = None
         self._version = ""
         self._engine = Engine("", "")
+        self._spark_failures = 0
         self.state = State.UNASSIGNED
         name = f"task-thread-{setup.connector}-{setup.task.task}"
         self._thread = threading.Thread(target=self._work, name=name, daemon=True)
@@ -106,8 +118,22 @@ class TaskThread:
                     log.info("%s: at its stop: %s", self._setup.client_id, hiding.text(str(failure)))
                     return
                 ran_ms = self._shared.clock.monotonic_ms() - began_ms
+                self._away_from_spark(hiding.text(str(failure)))
                 if not self._failed(hiding.text(sentence_and_details(failure)), restarts.failed(ran_ms)):
                     return
+
+    def _away_from_spark(self, why: str) -> None:
+        """A sink that `auto` moved to Spark, and that fails there again and again, runs here. (Both engines
+        begin where its group stands.)"""
+        config, worker = self._setup.config, self._shared.worker
+        if self._engine.name != SPARK or asked_engine(config, worker) != AUTO:
+            return
+        self._spark_failures += 1
+        if self._spark_failures >= _SPARK_FAILURES_MAX:
+            reason = (
+                f"auto: it failed on Spark {self._spark_failures} times: {why.partition(chr(10))[0][:300]}"
+            )
+            self._setup = replace(self._setup, config={**config, TASK_ENGINE: LOCAL, TASK_WHY: reason})
 
     def _once(self) -> None:
         run = build(self._setup, self._shared, self._control, self.metrics)
