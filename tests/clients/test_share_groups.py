@@ -8,6 +8,8 @@ from collections import Counter
 from collections.abc import Iterator
 
 import pytest
+from confluent_kafka import Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
 from conftest import KIND
 from share_queue import ACCEPT, REJECT, RELEASE, Worker, lag, make_topic, set_group, until, write
 
@@ -201,3 +203,48 @@ def test_the_commands_show_and_move_a_group(queue: Broker, capsys: pytest.Captur
     assert "successful" in said("--delete", "--group", "workers")
     assert said("--list") == ""
     assert "GroupIdNotFoundException" in said("--describe", "--group", "workers")
+
+
+def test_transactions_deleted_records_and_a_topic_made_anew(queue: Broker) -> None:
+    servers = queue.bootstrap_servers
+    make_topic(servers, "jobs", 1)
+    set_group(
+        servers, "committed", share_auto_offset_reset="earliest", share_isolation_level="read_committed"
+    )
+    set_group(servers, "all", share_auto_offset_reset="earliest")
+    producer = Producer({"bootstrap.servers": servers, "transactional.id": "x"})
+    producer.init_transactions(60)
+    for number, commit in enumerate((True, False, True)):
+        producer.begin_transaction()
+        for n in range(5):
+            producer.produce("jobs", f"{number}-{n}".encode())
+        producer.flush(60)
+        (producer.commit_transaction if commit else producer.abort_transaction)(60)
+    producer.begin_transaction()
+    producer.produce("jobs", b"open")
+    producer.flush(60)
+    workers = {
+        group: Worker(servers, group, "jobs", lambda value, count: ACCEPT) for group in ("committed", "all")
+    }
+    until(
+        lambda: len(workers["committed"].accepted) >= 10 and len(workers["all"].accepted) >= 16, "both groups"
+    )
+    assert set(workers["committed"].accepted) == {f"{number}-{n}" for number in (0, 2) for n in range(5)}
+    producer.commit_transaction(60)
+    until(lambda: workers["committed"].accepted["open"], "the last transaction")
+    until(lambda: lag(servers, "committed") == lag(servers, "all") == 0, "markers hold back no start")
+    for each in workers.values():
+        each.close()
+    write(servers, "jobs", [f"d{n}" for n in range(20)])
+    admin = AdminClient({"bootstrap.servers": servers})
+    for deleted in admin.delete_records([TopicPartition("jobs", 0, 30)]).values():
+        deleted.result(60)
+    worker = Worker(servers, "committed", "jobs", lambda value, count: ACCEPT)
+    until(lambda: worker.accepted["d19"], "what is left")
+    assert set(worker.accepted) == {f"d{n}" for n in range(10, 20)}
+    admin.delete_topics(["jobs"])["jobs"].result(60)
+    until(lambda: "jobs" not in admin.list_topics(timeout=30).topics, "the topic is gone")
+    make_topic(servers, "jobs", 2)
+    write(servers, "jobs", ["again-1", "again-2"])
+    until(lambda: worker.accepted["again-1"] and worker.accepted["again-2"], "the topic made anew")
+    worker.close()
