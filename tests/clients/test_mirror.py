@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -57,6 +59,16 @@ def test_a_mirror_is_read_only_until_it_is_failed_over(pair: Pair) -> None:
     producer.produce("orders", b"x", on_delivery=lambda error, _: errors.append(str(error)))
     producer.flush(30)
     assert "POLICY_VIOLATION" in errors[0]
+    said = subprocess.run(
+        [sys.executable, "-m", "moldau", "produce", "-b", pair.target.bootstrap_servers, "orders"],
+        input="x\n",
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert said.returncode == 1
+    assert "mirrors a topic of another cluster" in said.stderr
     assert pair.act("failover") == {"orders": ""}
     pair.wait_state("orders", "failed-over")
     produce(pair.target.bootstrap_servers, "orders", ["4"])

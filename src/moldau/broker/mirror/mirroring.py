@@ -29,6 +29,7 @@ class Mirroring:
         self.pullers: dict[str, LinkPuller] = {}
         self.upkeeps: dict[str, LinkUpkeep] = {}
         self.groups: dict[str, GroupSync] = {}
+        self._levels: dict[str, dict[tuple[str, int], float]] = {}  # of links whose settings changed
         self._endings: dict[Partition, asyncio.Task[None]] = {}
         self._seen = EMPTY_IMAGE
         self._closed = False
@@ -74,7 +75,9 @@ class Mirroring:
         for name in [
             name for name in self.pullers if self.pullers[name].link != image.mirror_links.get(name)
         ]:
-            self.pullers.pop(name).close()
+            puller = self.pullers.pop(name)
+            self._levels[name] = puller.last_levels()
+            puller.close()
             self.groups.pop(name).close()
         leads = image.controller_id == self.parts.node_id
         for name in list(self.upkeeps):
@@ -113,7 +116,8 @@ class Mirroring:
     def _make(self, link: MirrorLink) -> None:
         try:
             groups = GroupSync(self.parts, link)
-            self.pullers[link.name] = LinkPuller(self.parts, link)
+            puller = self.pullers[link.name] = LinkPuller(self.parts, link)
+            puller.levels = self._levels.pop(link.name, {})
             self.groups[link.name] = groups
             groups.begin()
         except (CredentialsError, SettingError, OSError) as error:

@@ -82,6 +82,12 @@ class LinkPuller:
         if pulled is not None and pulled.machine.caught_up_ms is not None:
             self.levels[topic, index] = pulled.machine.caught_up_ms
 
+    def last_levels(self) -> dict[tuple[str, int], float]:
+        """When each partition was level last, also of those that are pulled."""
+        for topic, index in list(self._pulled):
+            self.stop(topic, index)
+        return self.levels
+
     def all(self) -> Iterator[Pulled]:
         """What is pulled."""
         yield from self._pulled.values()

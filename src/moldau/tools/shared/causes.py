@@ -49,9 +49,11 @@ LATE = LIBRDKAFKA_GAVE_UP | {
     "NOT_COORDINATOR",
     "NOT_CONTROLLER",
     "KAFKA_STORAGE_ERROR",
-    "POLICY_VIOLATION",
 }
-"""Errors that say that something was not done in time, or is not allowed, and not why."""
+"""Errors that say that something was not done in time, and not why."""
+
+UNEXPLAINED = LIBRDKAFKA_GAVE_UP | {"POLICY_VIOLATION"}
+"""Errors of a produced record behind which the broker has a sentence (a mirror is read-only)."""
 
 _UNAUTHORIZED = "TOPIC_AUTHORIZATION_FAILED"
 _CODES = {int(code): code.name for code in ErrorCode}

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 import typer
 
 from moldau.tools.shared import completion
-from moldau.tools.shared.causes import LIBRDKAFKA_GAVE_UP, why_not_written
+from moldau.tools.shared.causes import UNEXPLAINED, why_not_written
 from moldau.tools.shared.errors import CommandError, UsageError, explain_kafka_error
 from moldau.tools.shared.options import Connect, connected, teach
 from moldau.tools.shared.output import note
@@ -364,7 +364,7 @@ class _Sender:
             self.failed += 1
             if not self.first_failure:
                 self.first_failure = explain_kafka_error(error)
-                if error.name() in LIBRDKAFKA_GAVE_UP:
+                if error.name() in UNEXPLAINED:
                     self.gave_up_on = message.topic(), message.partition()
             return
         self.acknowledged += 1
