@@ -300,6 +300,31 @@ def test_a_cluster_that_does_not_answer_is_told_once(monkeypatch: pytest.MonkeyP
     asyncio.run(run())
 
 
+def test_a_broker_that_is_gone_holds_up_one_part_only(
+    large: LargeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the metadata tells is shown although offsets cannot be asked for; the next round is soon."""
+
+    async def run() -> None:
+        facts = Facts(large, BrokerHealth(["x"], fetch=lambda url: None))
+        await facts.round()
+        large.topics = {"t": [part(0, -1)]}
+
+        def silent(wanted: Any, **_: Any) -> Any:
+            raise KafkaProblem(7, "broker 2 does not answer")
+
+        monkeypatch.setattr(large, "offsets", silent)
+        large.topics["led"] = [part(0, 2)]
+        await facts.round()
+        known = await facts.snapshot()
+        assert known.offline == (("t", 0),)
+        assert facts.verdict(known).word == "failing"
+        assert facts.problem == ""
+        assert facts._cut_short
+
+    asyncio.run(run())
+
+
 def test_lag_counts_what_was_never_read() -> None:
     from moldau.client.admin.groups import Group, Member
     from moldau.services.console.facts.snapshot import GroupFacts, group_with_offsets

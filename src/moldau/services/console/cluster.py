@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 WHO: ContextVar[str] = ContextVar("console_who", default="")
 """Who makes the change that is under way."""
+WATCHING_MS = "4000"
+"""A broker that is gone holds up what is asked in the background so long: its partitions have new leaders by
+then, which the next round learns of."""
 _CLIENT = {"client.id": "moldau-console", "group.id": "moldau-console"}
 
 
@@ -37,7 +40,8 @@ class ClusterAccess:
         client = {**_CLIENT, **configuration.client()}
         self.bootstrap_servers = settings.bootstrap_servers
         self._admin = KafkaAdmin(settings.bootstrap_servers, client)
-        self._watching = KafkaAdmin(settings.bootstrap_servers, client, threads=1)
+        watching = {"default.api.timeout.ms": WATCHING_MS, **client}
+        self._watching = KafkaAdmin(settings.bootstrap_servers, watching, threads=1)
         self.readers = Readers(client, settings.moldau_console_readers_max)
         self.facts = Facts(
             self._watching,

@@ -4,9 +4,10 @@
                    leader), groups (1 a coordinator; described and their offsets read, SLICE_GROUPS at a time)
     now and then   log directories (1 a broker), the brokers' own verdicts
 
-After every slice others have their turn, and a round is followed by a pause of several times its length, so
-that a large or slow cluster is not kept busy by being looked at. While nobody looks, rounds are rarer: enough
-for the courses of lag and rates.
+A part that a broker does not answer ends the round, and the next begins soon with new metadata, since that
+broker may be gone. After every slice others have their turn, and a round is followed by a pause of several
+times its length, so that a large or slow cluster is not kept busy by being looked at. While nobody looks,
+rounds are rarer: enough for the courses of lag and rates.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from moldau.client.admin.routing import metadata
 from moldau.client.cluster import Cluster
 from moldau.client.errors import ClientError
 from moldau.client.offsets import EARLIEST, LATEST
+from moldau.common.protocol.errors import ErrorCode
 from moldau.services.console.facts.broker_health import BrokerHealth
 from moldau.services.console.facts.series import Series
 from moldau.services.console.facts.snapshot import (
@@ -54,6 +56,7 @@ FIRST_WAIT_SECONDS = 20.0
 SLOW_PARTS_SECONDS = 20.0
 """How often directories are looked at."""
 _PAUSE_FACTOR = 4
+_SOON_SECONDS = 2.0
 ALL_TOPICS = ""
 """The name of the course of all topics together: no topic has it."""
 
@@ -95,6 +98,7 @@ class Facts:
         self._first = asyncio.Event()
         self._wanted = asyncio.Event()
         self._looked_at = clock()
+        self._cut_short = False
         self._slow_parts_at = -SLOW_PARTS_SECONDS
         self._task: asyncio.Task[None] | None = None
 
@@ -162,6 +166,8 @@ class Facts:
             took = self._clock() - began
             idle = self._clock() - self._looked_at > IDLE_AFTER_SECONDS
             pause = max(IDLE_PAUSE_SECONDS if idle else self._refresh_seconds, _PAUSE_FACTOR * took)
+            if self._cut_short:
+                pause = min(self._refresh_seconds, _SOON_SECONDS)
             with suppress(TimeoutError):
                 async with asyncio.timeout(pause):
                     await self._wanted.wait()
@@ -189,13 +195,22 @@ class Facts:
 
     async def round(self) -> None:
         """All parts once. KafkaProblem: the cluster does not answer."""
-        before = self._snapshot
+        before, self._cut_short = self._snapshot, True
         answer = await self._admin.call(metadata)
         snapshot, events = await asyncio.to_thread(_compared, answer, before)
         del answer
         self._set(snapshot, events)
         brokers = list(snapshot.brokers.values())
         self.told = await asyncio.to_thread(self._health.told, brokers)
+        try:
+            await self._measured(snapshot)
+        except KafkaProblem as problem:
+            log.info("what the cluster holds is not known anew: %s", problem)
+        else:
+            self._cut_short = False
+
+    async def _measured(self, snapshot: Snapshot) -> None:
+        """Offsets, sizes and groups. KafkaProblem: a broker does not answer."""
         snapshot = await self._with_ends(snapshot)
         self._set(snapshot)
         if self._clock() - self._slow_parts_at >= SLOW_PARTS_SECONDS:
@@ -214,6 +229,8 @@ class Facts:
             try:
                 found |= await self._admin.call(lambda cluster, part=part: _ends(cluster, part))  # type: ignore[misc]
             except KafkaProblem as problem:  # a topic that was deleted meanwhile, say: the next round has it
+                if problem.error_code == ErrorCode.REQUEST_TIMED_OUT:
+                    raise
                 log.debug("offsets of %d partitions are not known: %s", len(part), problem)
                 found |= {place: snapshot.ends[place] for place in part if place in snapshot.ends}
         return await asyncio.to_thread(self._summed, snapshot, found)
@@ -258,6 +275,8 @@ class Facts:
                     lambda cluster, part=part: _groups(cluster, part)  # type: ignore[misc]
                 )
             except KafkaProblem as problem:
+                if problem.error_code == ErrorCode.REQUEST_TIMED_OUT:
+                    raise
                 log.debug("%d groups are not known: %s", len(part), problem)
                 for each in part:
                     if each.group_id in snapshot.groups:
