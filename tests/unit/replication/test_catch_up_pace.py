@@ -19,6 +19,7 @@ from moldau.broker.replication.following.catch_up_pace import (
     Gap,
 )
 from moldau.broker.replication.following.follower_session import FetchLimits
+from moldau.broker.replication.following.giving_way import give_way
 from moldau.broker.replication.role_outputs import FetchFrom
 from moldau.common.protocol.messages.fetch import PartitionData
 
@@ -153,5 +154,23 @@ def test_who_is_in_sync_never_rests() -> None:
         assert len(peers.waiting) == 2
         world.fetcher.close()
         await turns()
+
+    asyncio.run(scenario())
+
+
+def test_of_many_partitions_the_gap_is_looked_at_in_slices() -> None:
+    async def scenario() -> None:
+        world = World(slice_seconds=0.0)
+        parts, gap = world.fetcher._parts, Gap()
+        partitions = [catching_up(world, index) for index in range(300)]
+        giving = asyncio.ensure_future(give_way(parts, CatchUpPace(), gap, partitions, FULL_BYTES))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert gap.is_due(world.clock.monotonic_ms()), "others had a turn in between"
+        for _ in range(1000):
+            await asyncio.sleep(0)
+        assert not gap.is_due(world.clock.monotonic_ms())
+        world.timers.advance(int(REST_MS_MIN))
+        await giving
 
     asyncio.run(scenario())

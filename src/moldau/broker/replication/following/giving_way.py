@@ -19,13 +19,16 @@ async def give_way(
     """
     now_ms = parts.clock.monotonic_ms()
     if gap.is_due(now_ms):
-        records, is_waited_for = 0, False
-        for each in partitions:
+        records, is_waited_for, slices = 0, False, parts.lane.slices()
+        for each in list(partitions):  # thousands, perhaps
+            if slices.spent():
+                await slices.next_slice()
             records += max(0, each.role.leader_high_watermark - each.log.log_end_offset)
             is_waited_for = is_waited_for or each.role.is_under_min_in_sync
         gap.seen(records, is_waited_for=is_waited_for, now_ms=now_ms)
     if gap.hurries:
         return
+    now_ms = parts.clock.monotonic_ms()
     rest_ms = pace.rest_ms(size_bytes, now_ms)
     rested: asyncio.Future[None] = parts.host.loop.create_future()
     timer = parts.host.timers.call_later(rest_ms, lambda: rested.set_result(None))
