@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
-from moldau.broker.mirror.acls import acls_here
+from moldau.broker.mirror.acls import acls_here, source_acls
 from moldau.broker.mirror.link_settings import is_secret, mirror_settings
 from moldau.broker.mirror.pulled import first_epoch, same_batch
 from moldau.broker.mirror.source import SourceTopic
-from moldau.broker.mirror.topics import wanted_topics
+from moldau.broker.mirror.topics import source_configs, wanted_topics
+from moldau.broker.peers.peers import Unsupported
 from moldau.common.protocol.acls import Acl
 from moldau.common.protocol.operations import Operation, PatternType, Permission, ResourceType
 from moldau.common.records.builder import build_simple_batch
@@ -65,6 +68,19 @@ def test_never_write_and_all_becomes_read() -> None:
     ]
     found = acls_here(there, {"orders": "b.orders"})
     assert found == [acl(Operation.READ, "b.orders"), acl(Operation.DESCRIBE, "b.orders")]
+
+
+class OldSource:
+    """A broker that has an API in no version that is asked for."""
+
+    async def ask_any(self, request: object) -> object:
+        raise Unsupported("it supports it in versions 0 to 0")
+
+
+def test_an_old_source_tells_neither_settings_nor_rights_and_that_is_no_error() -> None:
+    settings, old = mirror_settings({"bootstrap.servers": "a:1"}), OldSource()
+    assert asyncio.run(source_configs(old, ["orders"], settings)) == {}  # type: ignore[arg-type]
+    assert asyncio.run(source_acls(old)) == []  # type: ignore[arg-type]
 
 
 def test_batches_are_the_same_but_for_the_leader_epoch() -> None:

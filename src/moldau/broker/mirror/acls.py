@@ -7,7 +7,7 @@ at the source stays here, since nobody could tell it from what was given here.
 from collections.abc import Iterable, Mapping
 
 from moldau.broker.mirror.source import SourceCluster
-from moldau.broker.peers.peers import PeerError
+from moldau.broker.peers.peers import PeerError, Unsupported
 from moldau.common.protocol.acls import Acl
 from moldau.common.protocol.errors import ErrorCode, error_name
 from moldau.common.protocol.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
@@ -29,7 +29,10 @@ async def source_acls(source: SourceCluster) -> list[Acl]:
         operation=Operation.ANY,
         permission_type=Permission.ANY,
     )
-    answer: DescribeAclsResponse = await source.ask_any(request)
+    try:
+        answer: DescribeAclsResponse = await source.ask_any(request)
+    except Unsupported:  # before 2.0
+        return []
     if answer.error_code == ErrorCode.SECURITY_DISABLED:
         return []
     if answer.error_code:

@@ -12,7 +12,7 @@ from moldau.broker.metadata.mirrors import MirrorTopic
 from moldau.broker.mirror.link_settings import matches
 from moldau.broker.mirror.parts import MirrorParts
 from moldau.broker.mirror.source import SourceCluster, SourceTopic
-from moldau.broker.peers.peers import PeerError
+from moldau.broker.peers.peers import PeerError, Unsupported
 from moldau.common.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
@@ -47,14 +47,21 @@ def wanted_topics(topics: Mapping[str, SourceTopic], settings: MirrorSettings) -
 async def source_configs(
     source: SourceCluster, names: Sequence[str], settings: MirrorSettings
 ) -> dict[str, dict[str, str]]:
-    """What is set on these topics there, of what follows and what Moldau knows. PeerError."""
+    """What is set on these topics there, of what follows and what Moldau knows; nothing is known of a source
+    that does not tell where a setting comes from (before 1.1). PeerError.
+    """
     found: dict[str, dict[str, str]] = {}
     for start in range(0, len(names), _AT_ONCE):
         resources = [
             DescribeConfigsResource(resource_type=_TOPIC, resource_name=name, configuration_keys=None)
             for name in names[start : start + _AT_ONCE]
         ]
-        answer: DescribeConfigsResponse = await source.ask_any(DescribeConfigsRequest(resources=resources))
+        try:
+            answer: DescribeConfigsResponse = await source.ask_any(
+                DescribeConfigsRequest(resources=resources)
+            )
+        except Unsupported:
+            return {}
         for row in answer.results:
             if row.error_code:
                 continue
