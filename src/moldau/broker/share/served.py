@@ -17,7 +17,7 @@ record is available again. A coordinator that moves: the write is repeated at th
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from moldau.broker.coordinator.share import states as calls
 from moldau.broker.coordinator.share.shard import Write
@@ -30,16 +30,15 @@ from moldau.broker.share.log_parts import log_parts
 from moldau.broker.share.share_partition import (
     Ack,
     Acknowledged,
-    Acquired,
     SharePartition,
     StateBatch,
     Wanted,
 )
+from moldau.broker.share.taken import NOTHING, Taken
 from moldau.broker.share.terms import Terms
 from moldau.common.core.clock import Clock
 from moldau.common.core.timers import TimerHandle, Timers
 from moldau.common.protocol.errors import ErrorCode, error_name
-from moldau.common.records.batch import Readable
 from moldau.common.settings.checks import duration_ms
 
 READ_BYTES_MAX = 1024 * 1024
@@ -47,17 +46,6 @@ READ_BYTES_MAX = 1024 * 1024
 LOAD_ATTEMPTS_MAX = 20
 
 _log = logging.getLogger("moldau.share")
-
-
-class Taken(NamedTuple):
-    """What a member got of a share-partition."""
-
-    error_code: int
-    acquired: list[Acquired]
-    records: Readable
-
-
-NOTHING = Taken(0, [], b"")
 
 
 class Parts(Protocol):

@@ -3,11 +3,10 @@ soon after the start; and the ways to those of other brokers.
 """
 
 import asyncio
+from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from moldau.broker.coordinator.election import ElectedCoordinator, ElectedCoordinators
-from moldau.broker.coordinator.share.end_offsets import EndOffsets
-from moldau.broker.coordinator.share.states import ShareStates
 from moldau.broker.coordinator.stall_guard import never
 from moldau.broker.handlers.apis.transactions.transaction_verifier import (
     LocalTransactionVerifier,
@@ -27,8 +26,11 @@ if TYPE_CHECKING:
 
     from moldau.broker.coordinator.group.service import GroupCoordinator
     from moldau.broker.coordinator.markers import MarkerWriter
+    from moldau.broker.coordinator.share.end_offsets import EndOffsets
     from moldau.broker.coordinator.share.service import ShareCoordinator
+    from moldau.broker.coordinator.share.states import ShareStates
     from moldau.broker.coordinator.transaction.service import TransactionCoordinator
+    from moldau.broker.peers.late import LatePeers
 
 # Late enough not to hold up the first clients with imports.
 _COORDINATORS_DELAY_MS = 500
@@ -42,8 +44,8 @@ class Coordination(NamedTuple):
     groups: "ElectedCoordinator[GroupCoordinator]"
     transactions: "ElectedCoordinator[TransactionCoordinator]"
     shares: "ElectedCoordinator[ShareCoordinator]"
-    share_states: ShareStates
-    """The share coordinators of all brokers."""
+    share_states: "Callable[[], ShareStates]"
+    """The share coordinators of all brokers, reached from the first call on."""
     coordinator_log: ReplicatedLog
     producer_ids: ProducerIds
     local_markers: LocalMarkers
@@ -74,8 +76,8 @@ def build_coordination(
             random_source=host.random,
             stalled=stalled,
             account=addresses.client_state.groups,
-            share_states=share_states,
-            end_offsets=end_offsets,
+            share_states=share_states(),
+            end_offsets=_end_offsets(ground, replication, share_peers),
         )
 
     def make_transactions() -> "TransactionCoordinator":
@@ -108,7 +110,8 @@ def build_coordination(
     transactions = ElectedCoordinator(ground.node_id, make_transactions, ground.show_parts)
     shares = ElectedCoordinator(ground.node_id, make_shares, ground.show_parts)
     coordinators = ElectedCoordinators(groups, transactions, shares)
-    share_states, end_offsets = _share_groups_reach(ground, cluster, replication, shares)
+    share_peers = _share_peers(ground, cluster)
+    share_states = _share_states(ground, cluster, shares, share_peers)
     coordinators.image_changed(ground.metadata.image)
     local = LocalMarkers(ground.node_id, replicas, groups.get, host.clock, ground.lane)
     markers: MarkerWriter = local
@@ -133,36 +136,54 @@ def build_coordination(
     )
 
 
-def _share_groups_reach(
+def _share_peers(ground: Ground, cluster: Cluster) -> "LatePeers | None":
+    """Requests of share groups to other brokers; None: there are none."""
+    if not cluster.in_cluster:
+        return None
+    peers = cluster.connections.late("share groups")
+    cluster.elsewhere.append(peers)
+    ground.stops.add("share groups of other brokers", peers.close)
+    return peers
+
+
+def _share_states(
     ground: Ground,
     cluster: Cluster,
-    replication: Replication,
     shares: "ElectedCoordinator[ShareCoordinator]",
-) -> tuple[ShareStates, EndOffsets]:
-    """The share coordinators and the ends of partitions, of other brokers too."""
+    peers: "LatePeers | None",
+) -> "Callable[[], ShareStates]":
+    """The share coordinators of all brokers: imported and made by who first needs them."""
+
+    async def sleep(duration_ms: float) -> None:
+        await asyncio.sleep(duration_ms / 1000)
+
+    @cache
+    def made() -> "ShareStates":
+        from moldau.broker.coordinator.share.states import ShareStates
+
+        return ShareStates(
+            ground.node_id,
+            ground.image,
+            shares.get,
+            peers,
+            lambda: cluster.controller.auto_create_topics([SHARE_STATE_TOPIC]),
+            sleep,
+        )
+
+    return made
+
+
+def _end_offsets(ground: Ground, replication: Replication, peers: "LatePeers | None") -> "EndOffsets":
+    """Where partitions end, on other brokers too."""
+    from moldau.broker.coordinator.share.end_offsets import EndOffsets
+
     replicas = replication.replicas
 
     def high_watermark(topic: str, index: int) -> int | None:
         partition = replicas.partition(topic, index)
         return partition.high_watermark if partition is not None and partition.leads else None
 
-    async def sleep(duration_ms: float) -> None:
-        await asyncio.sleep(duration_ms / 1000)
-
-    peers = None
-    if cluster.in_cluster:
-        peers = cluster.connections.late("share groups")
-        cluster.elsewhere.append(peers)
-        ground.stops.add("share groups of other brokers", peers.close)
-    states = ShareStates(
-        ground.node_id,
-        ground.image,
-        shares.get,
-        peers,
-        lambda: cluster.controller.auto_create_topics([SHARE_STATE_TOPIC]),
-        sleep,
-    )
-    return states, EndOffsets(ground.node_id, ground.image, high_watermark, peers)
+    return EndOffsets(ground.node_id, ground.image, high_watermark, peers)
 
 
 def _watch_for_stalls(ground: Ground, cluster: Cluster, replication: Replication) -> "Callable[[], bool]":

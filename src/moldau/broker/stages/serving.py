@@ -137,7 +137,7 @@ def _share_partitions(
             settings=ground.settings,
             clock=ground.host.clock,
             timers=ground.host.timers,
-            states=coordination.share_states,
+            states=coordination.share_states(),
             search=lambda partition, timestamp_ms: offset_at(
                 partition, timestamp_ms, broker().slow_lane.slices(), broker().side_worker
             ),

@@ -2,7 +2,7 @@
 No API is registered here."""
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from moldau.broker.coordinator.share.state import Key
 from moldau.broker.handlers.parts.broker import Broker, RequestContext
@@ -10,10 +10,12 @@ from moldau.broker.handlers.parts.rights import may
 from moldau.broker.metadata.features import serves_share_groups
 from moldau.broker.metadata.image import NO_LEADER
 from moldau.broker.replication.partition import Partition
-from moldau.broker.share.served import ServedPartition
 from moldau.broker.share.sessions import MemberKey
 from moldau.common.protocol.errors import ErrorCode
 from moldau.common.protocol.operations import Operation, ResourceType
+
+if TYPE_CHECKING:
+    from moldau.broker.share.served import ServedPartition
 
 MEMBER_ID_MAX = 255
 
@@ -72,7 +74,7 @@ class Places:
             return broker.replicas.absence(topic_id, index, by_id=True)
         return partition if partition.leads else partition.refusal()
 
-    def served(self, topic_id: bytes, index: int) -> ServedPartition | int:
+    def served(self, topic_id: bytes, index: int) -> "ServedPartition | int":
         """The share-partition, made if need be; or an error code."""
         partition = self.partition(topic_id, index)
         if isinstance(partition, int):

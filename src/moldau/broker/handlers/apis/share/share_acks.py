@@ -3,15 +3,17 @@ then waited for until they are written. No API is registered here."""
 
 import asyncio
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from moldau.broker.handlers.apis.share.share_access import Places
 from moldau.broker.handlers.parts.broker import Broker
-from moldau.broker.share.served import ServedPartition
 from moldau.broker.share.sessions import MemberKey
 from moldau.broker.share.share_partition import Ack
 from moldau.common.core.slow_lane import Slices
 from moldau.common.protocol.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from moldau.broker.share.served import ServedPartition
 
 Place = tuple[bytes, int]
 """Topic id and partition."""
@@ -22,7 +24,7 @@ WRITE_TIMEOUT_SECONDS = 15.0
 """After so long a member is told that its acknowledgements may not be written; they still may be."""
 
 
-def pieces(served: ServedPartition, batches: Sequence[Any]) -> Iterator[list[Ack]]:
+def pieces(served: "ServedPartition", batches: Sequence[Any]) -> Iterator[list[Ack]]:
     """A partition's acknowledgements, a few thousand ranges at a time: usually all in one piece, which is
     made or refused as a whole."""
     piece: list[Ack] = []

@@ -14,12 +14,12 @@ had (share/share_partition.py), sessions (share/sessions.py), acknowledgements (
 
 import asyncio
 from collections.abc import Awaitable
+from typing import TYPE_CHECKING
 
 from moldau.broker.handlers.apis.share.share_access import MOVED, Places, refusal
 from moldau.broker.handlers.apis.share.share_acks import Acknowledging, Place
 from moldau.broker.handlers.parts.broker import Broker, RequestContext
 from moldau.broker.handlers.parts.registry import handles
-from moldau.broker.share.served import NOTHING, ServedPartition, Taken
 from moldau.broker.share.sessions import (
     FINAL_EPOCH,
     INITIAL_EPOCH,
@@ -28,6 +28,7 @@ from moldau.broker.share.sessions import (
     ShareSession,
 )
 from moldau.broker.share.share_partition import Wanted
+from moldau.broker.share.taken import NOTHING, Taken
 from moldau.common.protocol.errors import ErrorCode, error_message
 from moldau.common.protocol.messages.share_fetch import (
     AcquiredRecords,
@@ -38,6 +39,9 @@ from moldau.common.protocol.messages.share_fetch import (
     ShareFetchRequest,
     ShareFetchResponse,
 )
+
+if TYPE_CHECKING:
+    from moldau.broker.share.served import ServedPartition
 
 STRICT = 1
 
@@ -129,7 +133,7 @@ class _Fetch:
             if not session.is_open:
                 return {}
 
-    async def _look(self, session: ShareSession) -> tuple[dict[Place, Taken], list[ServedPartition]]:
+    async def _look(self, session: ShareSession) -> "tuple[dict[Place, Taken], list[ServedPartition]]":
         """Go through the session's partitions once; what was acquired or failed, and whom to wait for."""
         slices = self.broker.slow_lane.slices()
         taken: dict[Place, Taken] = {}
@@ -164,7 +168,7 @@ class _Fetch:
                     break
         return taken, watched
 
-    async def _wait(self, watched: list[ServedPartition], left_ms: float) -> None:
+    async def _wait(self, watched: "list[ServedPartition]", left_ms: float) -> None:
         woken = self._woken = asyncio.get_running_loop().create_future()
         self.client.when_closed(self._wake)
         for served in watched:

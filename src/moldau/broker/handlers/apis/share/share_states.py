@@ -1,9 +1,8 @@
 """What the APIs between brokers about share-partitions' states have in common. No API is registered here."""
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from moldau.broker.coordinator.share.service import ShareCoordinator
 from moldau.broker.coordinator.share.shard import Outcome
 from moldau.broker.coordinator.share.state import Key
 from moldau.broker.handlers.parts.broker import Broker, RequestContext
@@ -11,6 +10,9 @@ from moldau.broker.handlers.parts.rights import may_on_cluster
 from moldau.common.core.waiting import Answer, settled
 from moldau.common.protocol.errors import ErrorCode, error_message
 from moldau.common.protocol.operations import Operation
+
+if TYPE_CHECKING:
+    from moldau.broker.coordinator.share.service import ShareCoordinator
 
 
 def may_not(broker: Broker, context: RequestContext) -> bool:
@@ -20,9 +22,9 @@ def may_not(broker: Broker, context: RequestContext) -> bool:
 
 async def asked_by_key(
     broker: Broker,
-    coordinator: ShareCoordinator | None,
+    coordinator: "ShareCoordinator | None",
     request: Any,
-    ask: Callable[[ShareCoordinator, Key, Any], Answer[Outcome]],
+    ask: "Callable[[ShareCoordinator, Key, Any], Answer[Outcome]]",
 ) -> Iterator[Outcome]:
     """The outcome of each row of the request, in their order; all are asked before the first is waited for.
     Coordinator None: the client may not ask."""
