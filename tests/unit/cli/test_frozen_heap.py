@@ -1,6 +1,6 @@
 """When a broker's partitions are frozen, and when all is looked at once more."""
 
-from moldau.tools.commands.serve.frozen_heap import FULL_AFTER, FrozenHeap
+from moldau.tools.commands.serve.frozen_heap import FULL_AFTER, THRESHOLD_MAX, FrozenHeap
 
 
 class FakeCollector:
@@ -42,6 +42,13 @@ def heap_of(count):
         return calls
 
     return look
+
+
+def test_full_collections_may_be_paused_when_it_begins():
+    collector = FakeCollector()
+    collector.threshold = (700, 10, THRESHOLD_MAX)  # as slow_lane.py and collector.py set it
+    FrozenHeap(lambda: 0, collector).begin()
+    assert collector.threshold == (700, 10, THRESHOLD_MAX)
 
 
 def test_partitions_are_frozen_once_no_more_come():

@@ -25,6 +25,8 @@ _STILL_AFTER_GROWTH = 2
 _STILL_AFTER_DELETION = 90
 """Looks without a change. Deleted files are kept for a minute (`file.delete.delay.ms`), and so is the log."""
 FULL_AFTER = 10
+THRESHOLD_MAX = 2**31 - 1
+"""What the garbage collector takes."""
 
 
 class FrozenHeap:
@@ -41,7 +43,8 @@ class FrozenHeap:
     def begin(self) -> None:
         """Freeze what is there."""
         young, middle, full = self._collector.get_threshold()
-        self._collector.set_threshold(young, middle, full * FULL_AFTER)
+        # Whoever pauses full collections at this moment has set the largest number, and sets the usual one back.
+        self._collector.set_threshold(young, middle, min(full * FULL_AFTER, THRESHOLD_MAX))
         self._collector.freeze()
         self._frozen = self._last = self._partition_count()
 
