@@ -43,7 +43,7 @@ class FrozenHeap:
     def begin(self) -> None:
         """Freeze what is there."""
         young, middle, full = self._collector.get_threshold()
-        # Whoever pauses full collections at this moment has set the largest number, and sets the usual one back.
+        # Who pauses full collections at this moment has set the largest number, and sets the usual one back.
         self._collector.set_threshold(young, middle, min(full * FULL_AFTER, THRESHOLD_MAX))
         self._collector.freeze()
         self._frozen = self._last = self._partition_count()
