@@ -46,7 +46,7 @@ def heap_of(count):
 
 def test_full_collections_may_be_paused_when_it_begins():
     collector = FakeCollector()
-    collector.threshold = (700, 10, THRESHOLD_MAX)  # as slow_lane.py and collector.py set it
+    collector.threshold = (700, 10, THRESHOLD_MAX)  # as who pauses them sets it
     FrozenHeap(lambda: 0, collector).begin()
     assert collector.threshold == (700, 10, THRESHOLD_MAX)
 
