@@ -132,7 +132,8 @@ class Herder(Protocol):
         """Remove it, and its tasks. NotLeader."""
 
     async def set_target(self, name: str, target: State) -> None:
-        """RUNNING, PAUSED or STOPPED; returns when it is written. NotLeader for STOPPED."""
+        """RUNNING, PAUSED or STOPPED; returns when it is written. NotLeader for STOPPED, and of what is
+        stopped."""
 
     async def restart_connector(self, name: str) -> None:
         """The connector alone, where it runs. NotLeader."""
