@@ -13,6 +13,7 @@ one there.
 
 from __future__ import annotations
 
+import random
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from types import TracebackType
@@ -86,7 +87,7 @@ class Cluster:
         reason, after the limit.
         """
         started = self._clock()
-        between = pauses(self.options.backoff_seconds, self.options.backoff_seconds_max)
+        between = pauses(self.options.backoff_seconds, self.options.backoff_seconds_max, random.random)
         while True:
             try:
                 return attempt()

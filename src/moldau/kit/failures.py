@@ -21,7 +21,7 @@ from typing import Any, Literal
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from moldau.common.core.backoff import pauses
+from moldau.common.core.backoff import even_pauses
 from moldau.common.core.message_headers import message_headers
 from moldau.kit.client_config import Config, client_config, client_log, log, sentence
 from moldau.kit.errors import BadCall, KitError
@@ -178,4 +178,4 @@ class Failures:
 
 
 def _pauses(first_seconds: float) -> Iterator[float]:
-    return pauses(min(first_seconds, _LONGEST_PAUSE_SECONDS), _LONGEST_PAUSE_SECONDS, jitter=0.0)
+    return even_pauses(min(first_seconds, _LONGEST_PAUSE_SECONDS), _LONGEST_PAUSE_SECONDS)

@@ -15,6 +15,7 @@ Cost: beside `consume` itself, one pass for errors (30 ns a record). Not here: w
 
 from __future__ import annotations
 
+import random
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
@@ -250,7 +251,7 @@ class GroupReader:
 
         False without further tries: the group has moved on, and others may hold the partitions.
         """
-        left, between = dict(offsets), pauses(_FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS)
+        left, between = dict(offsets), pauses(_FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS, random.random)
         while left:
             error = self._try_commit(left)
             if error is None:

@@ -2,24 +2,21 @@
 together do not come back together.
 """
 
-import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 JITTER = 0.2
-_chance = random.Random()
 
 
-def pauses(
-    first_seconds: float,
-    longest_seconds: float,
-    *,
-    jitter: float = JITTER,
-    source: random.Random = _chance,
-) -> Iterator[float]:
+def pauses(first_seconds: float, longest_seconds: float, chance: Callable[[], float]) -> Iterator[float]:
     """Seconds before the second attempt, the third and so on, without end. `longest_seconds` is before the
-    jitter, a share of each pause.
+    jitter, a share of each pause. `chance` gives numbers from 0 to 1, as `random.random`.
     """
     pause = first_seconds
     while True:
-        yield pause * (1 + jitter * (2 * source.random() - 1))
+        yield pause * (1 + JITTER * (2 * chance() - 1))
         pause = max(pause, min(2 * pause, longest_seconds))
+
+
+def even_pauses(first_seconds: float, longest_seconds: float) -> Iterator[float]:
+    """The same without chance: their sum can be told beforehand."""
+    return pauses(first_seconds, longest_seconds, lambda: 0.5)

@@ -19,6 +19,7 @@ A message's own fault is looked for by halves, as a batch fails whole; the messa
 from __future__ import annotations
 
 import logging
+import random
 import threading
 import time
 from collections.abc import Callable, Iterable
@@ -98,7 +99,7 @@ class Delivery(threading.Thread):
         """Sessions, each with a producer of its own, until `stop` or until another agent takes over."""
         from confluent_kafka import KafkaException
 
-        between = pauses(*BACKOFF_SECONDS)
+        between = pauses(*BACKOFF_SECONDS, random.random)
         while not self._out_of_time():
             began_seconds = time.monotonic()
             try:
@@ -122,7 +123,7 @@ class Delivery(threading.Thread):
                 log.exception("delivery failed and begins anew")
                 self._note("an unexpected error; the log has it")
             if time.monotonic() - began_seconds > BACKOFF_SECONDS[1]:
-                between = pauses(*BACKOFF_SECONDS)
+                between = pauses(*BACKOFF_SECONDS, random.random)
             self._stop_asked.wait(next(between))
             if self._stopping:
                 break  # what could not be delivered so far stays in the spools

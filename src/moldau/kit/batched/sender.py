@@ -10,6 +10,7 @@ a fatal error of the producer the whole batch is sent again.
 from __future__ import annotations
 
 import logging
+import random
 import threading
 import time
 from collections import Counter
@@ -74,7 +75,7 @@ class Sender(threading.Thread):
 
     def run(self) -> None:
         """Send batches until the buffer is closed and empty, or the time is over."""
-        between = pauses(*BACKOFF_SECONDS)
+        between = pauses(*BACKOFF_SECONDS, random.random)
         while True:
             try:
                 batch = self.buffer.take(self._size, self._seconds)
@@ -84,7 +85,7 @@ class Sender(threading.Thread):
                     self._stats.batches += 1
                 elif self._stopping.is_set():
                     break
-                between = pauses(*BACKOFF_SECONDS)
+                between = pauses(*BACKOFF_SECONDS, random.random)
             except Interrupted:
                 break
             except Exception as problem:  # a fatal error of the producer, or the disk's
@@ -104,7 +105,7 @@ class Sender(threading.Thread):
             from confluent_kafka import Producer
 
             self._producer = Producer(dict(self._config))
-        left, between, attempts = batch, pauses(*BACKOFF_SECONDS), 0
+        left, between, attempts = batch, pauses(*BACKOFF_SECONDS, random.random), 0
         while left := self._attempt(left, self._retries is not None and attempts >= self._retries):
             self._stats.retried += len(left)
             attempts += 1

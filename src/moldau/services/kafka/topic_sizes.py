@@ -8,6 +8,7 @@ that it is unknown, and knows it a moment later, so it is asked again for some s
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -72,7 +73,7 @@ class TopicSizes:
 
     async def _ask(self, topic: str) -> int:
         loop = asyncio.get_running_loop()
-        between = pauses(_FIRST_PAUSE_SECONDS, _CREATION_SECONDS)
+        between = pauses(_FIRST_PAUSE_SECONDS, _CREATION_SECONDS, random.random)
         ends = monotonic() + _CREATION_SECONDS
         while True:
             found = await loop.run_in_executor(self._pool, self._look, topic)

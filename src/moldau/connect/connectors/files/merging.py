@@ -36,6 +36,8 @@ from moldau.connect.connectors.files.manifest import Manifest
 
 log = logging.getLogger("moldau.connect")
 
+_OFFSETS = re.compile(r"([0-9]+)(?:\+([0-9]+))?")
+
 
 class Small(NamedTuple):
     """A file of the partition."""
@@ -122,17 +124,19 @@ class Merging:
         return len(files)
 
     def _small(self, folder: Path) -> list[Small]:
-        name = f"{re.escape(folder.relative_to(self._folder).parts[0])}\\+{self._place.partition}"
-        pattern = re.compile(rf"{name}\+(\d+)(?:\+(\d+))?\.{self._ending}")
+        begins = f"{folder.relative_to(self._folder).parts[0]}+{self._place.partition}+"
+        ends = f".{self._ending}"
         found = []
         with os.scandir(folder) as entries:
             for each in entries:
                 if each.is_dir(follow_symlinks=False):
                     return []  # links of folders are none
-                parts = pattern.fullmatch(each.name)
-                if parts is not None and each.is_file(follow_symlinks=False):
-                    first = int(parts[1])
-                    found.append(Small(each.name, first, int(parts[2] or first), each.stat().st_size))
+                if not (each.name.startswith(begins) and each.name.endswith(ends)):
+                    continue
+                offsets = _OFFSETS.fullmatch(each.name[len(begins) : -len(ends)])
+                if offsets is not None and each.is_file(follow_symlinks=False):
+                    first = int(offsets[1])
+                    found.append(Small(each.name, first, int(offsets[2] or first), each.stat().st_size))
         return sorted(found, key=lambda small: small.first)
 
     def _merge(self, folder: Path, chosen: Sequence[Small]) -> None:
