@@ -135,8 +135,8 @@ def test_a_missing_right_is_not_taken_for_a_missing_group(monkeypatch: pytest.Mo
         assert found.type == "CLASSIC", "the broker does not know the request of the new protocol"
         assert world.count(ConsumerGroupDescribeRequest) == 0
         # The right is withdrawn, and the coordinator asked for again, after its first look-up.
-        held = groups._coordinator(cluster, "g")
-        monkeypatch.setattr(groups, "_coordinator", lambda cluster, group_id: held)
+        held = groups.coordinator_of(cluster, "g")
+        monkeypatch.setattr(groups, "coordinator_of", lambda cluster, group_id: held)
         cluster.forget_coordinator("g")
         world.find_error = ErrorCode.GROUP_AUTHORIZATION_FAILED
         with pytest.raises(RequestRefused, match="GROUP_AUTHORIZATION_FAILED"):
