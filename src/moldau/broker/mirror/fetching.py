@@ -71,14 +71,22 @@ class SourceFetch:
                 self._puller.failed_by_bug(due)
 
     def _due(self) -> list[Pulled]:
-        """Partitions for the next request; where there are many, those that come next in turn."""
+        """Partitions for the next request, each time beginning with another one: an answer has a limit, which
+        the first ones may use up. Of two topics here that mirror the same one, only one is asked for at a
+        time, since an answer tells its source alone.
+        """
         led = [each for each in self._puller.all() if each.machine.leader == self.leader]
         due = [each for each in led if each.may_fetch]
-        if len(due) <= _PARTITIONS_MAX:
-            return due
-        start = self._turn % len(due)
-        self._turn = start + _PARTITIONS_MAX
-        return [*due[start:], *due[:start]][:_PARTITIONS_MAX]
+        start = self._turn % max(1, len(due))
+        found: dict[tuple[str, int], Pulled] = {}
+        for taken, each in enumerate([*due[start:], *due[:start]], 1):
+            found.setdefault((each.source, each.partition.index), each)
+            if len(found) == _PARTITIONS_MAX:
+                self._turn = start + taken
+                break
+        else:
+            self._turn = start + 1
+        return list(found.values())
 
     async def _fetch(self, due: list[Pulled]) -> None:
         parts, now_ms = self._parts, self._puller.now_ms()

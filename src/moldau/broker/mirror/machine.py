@@ -120,6 +120,11 @@ class Machine:
         self._told_start = False
         self._compared = False  # the log's last batch, with the source's
 
+    @property
+    def has_begun(self) -> bool:
+        """Whether it has told where it begins (`Started`)."""
+        return self._told_start
+
     # The leader at the source
 
     def led_by(self, leader: int, source_epoch: int, ends: Ends) -> Outputs:

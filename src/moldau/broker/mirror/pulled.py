@@ -12,7 +12,7 @@ _HEADER_BYTES = 61
 class Pulled:
     """A mirrored partition that this broker leads."""
 
-    __slots__ = ("leader_epoch", "machine", "partition", "source", "source_id")
+    __slots__ = ("leader_epoch", "machine", "partition", "source", "source_id", "stopped")
 
     def __init__(self, partition: Partition, source: str, source_id: bytes) -> None:
         """`source` is the topic's name at the source, and `source_id` its id there, zero if not known."""
@@ -21,6 +21,10 @@ class Pulled:
         self.source = source
         self.source_id = source_id
         self.machine = Machine()
+        self.stopped = False
+        """Set when it is pulled no more: what is on its way is dropped, since the topic may be paused, or
+        be failing over, which is read-only still.
+        """
 
     @property
     def name(self) -> str:
@@ -33,8 +37,8 @@ class Pulled:
 
     @property
     def is_led(self) -> bool:
-        """Whether this broker leads it still, and it is a mirror still."""
-        return self.partition.leads and self.partition.is_mirror
+        """Whether it is pulled still, and this broker leads it."""
+        return not self.stopped and self.partition.leads and self.partition.is_mirror
 
     def ends(self) -> Ends:
         """Where the log begins and ends now."""

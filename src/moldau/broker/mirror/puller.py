@@ -66,6 +66,12 @@ class LinkPuller:
         known = self._pulled.get(key)
         if known is not None and known.partition is partition:
             known.source_id = mirror.source_id
+            if mirror.state is MirrorState.PREPARING and partition.index in mirror.left:
+                if known.machine.state is State.FAULTED:
+                    self.stop(*key)  # resumed, and this broker did not see the topic as faulted
+                    self.pull(partition, mirror)
+                    return
+                self._begun_already(known)
             if known.leader_epoch == partition.leader_epoch:
                 return
             known.leader_epoch = partition.leader_epoch
@@ -76,10 +82,19 @@ class LinkPuller:
         self._find_leaders = True
         self._begin()
 
+    def _begun_already(self, pulled: Pulled) -> None:
+        """The topic was paused and resumed before this broker saw it paused: say again where it begins."""
+        if pulled.machine.has_begun:
+            self._started.setdefault(pulled.partition.topic, set()).add(pulled.partition.index)
+            self._parts.host.loop.call_soon(self._tell)
+
     def stop(self, topic: str, index: int) -> None:
-        """Pull this partition no more."""
+        """Pull this partition no more; an answer that comes later changes nothing."""
         pulled = self._pulled.pop((topic, index), None)
-        if pulled is not None and pulled.machine.caught_up_ms is not None:
+        if pulled is None:
+            return
+        pulled.stopped = True
+        if pulled.machine.caught_up_ms is not None:
             self.levels[topic, index] = pulled.machine.caught_up_ms
 
     def last_levels(self) -> dict[tuple[str, int], float]:
@@ -95,7 +110,7 @@ class LinkPuller:
     def close(self) -> None:
         """Pull nothing more."""
         self._closed = True
-        self._pulled.clear()
+        self.last_levels()  # stops them all
         for fetch in self._fetches.values():
             fetch.close()
         self._source.close()
@@ -252,7 +267,9 @@ class LinkPuller:
     # What machines ask for
 
     def carry_out(self, pulled: Pulled, outputs: out.Outputs) -> None:
-        """Do what a machine has decided."""
+        """Do what a machine has decided; nothing once the partition is pulled no more."""
+        if pulled.stopped:
+            return
         for output in outputs:
             if isinstance(output, out.Append):
                 raise AssertionError("fetching.py appends")
@@ -357,7 +374,7 @@ class LinkPuller:
         self._wait_for_cut(pulled)
 
     def _wait_for_cut(self, pulled: Pulled) -> None:
-        if self._closed:
+        if self._closed or pulled.stopped:
             return
         if pulled.partition.log.is_cutting:
             self._parts.host.timers.call_later(_CUT_POLL_MS, lambda: self._wait_for_cut(pulled))
@@ -407,6 +424,8 @@ class LinkPuller:
 
     def append(self, pulled: Pulled, records: memoryview, source_start: int) -> memoryview | None:
         """Append what was fetched: what is left for the next call, None: nothing."""
+        if not pulled.is_led:
+            return None
         partition, machine = pulled.partition, pulled.machine
         result = append_mirrored(partition, records, self._parts.clock.now_ms(), source_start)
         if isinstance(result, Refused):
