@@ -28,6 +28,7 @@ Examples:
 * moldau dump-log data/orders-0/*.log --print-data-log --max-records 10
 * moldau dump-log data/__consumer_offsets-3 --offsets-decoder
 * moldau dump-log data/__transaction_state-7 --transaction-log-decoder
+* moldau dump-log data/__share_group_state-4 --share-group-state-decoder
 * moldau dump-log data/orders-0 --deep                 every record; the markers that end transactions
 
 The exit code is 1 if something is damaged: a wrong crc, a torn end, an index entry that points nowhere.
@@ -55,6 +56,10 @@ def dump_log(
         bool,
         typer.Option("--transaction-log-decoder", help="Print the records as those of __transaction_state."),
     ] = False,
+    share_group_state_decoder: Annotated[
+        bool,
+        typer.Option("--share-group-state-decoder", help="Print the records as __share_group_state's."),
+    ] = False,
     max_records: Annotated[
         int, typer.Option("--max-records", "-n", help="Stop after this many records.")
     ] = 0,
@@ -63,13 +68,9 @@ def dump_log(
     """Print the files of a data directory (see HELP)."""
     from moldau.tools.commands.dump.files import Content, dump_file
 
-    if offsets_decoder and transaction_log_decoder:
-        raise UsageError("--offsets-decoder and --transaction-log-decoder read different topics: choose one")
-    content = Content(
-        records=print_data_log or deep or offsets_decoder or transaction_log_decoder,
-        payload=print_data_log or offsets_decoder or transaction_log_decoder,
-        decoder=_decoder(offsets_decoder, transaction_log_decoder),
-    )
+    decoder = _decoder(offsets_decoder, transaction_log_decoder, share_group_state_decoder)
+    prints = print_data_log or decoder is not None
+    content = Content(records=prints or deep, payload=prints, decoder=decoder)
     damaged = 0
     for path in _files(paths):
         if not as_json:
@@ -91,13 +92,16 @@ def dump_log(
         raise CommandError(f"{damaged} damaged places were found (they are marked above)")
 
 
-def _decoder(offsets: bool, transactions: bool) -> Decoder | None:
-    from moldau.tools.commands.dump.coordinator_records import (
-        decode_offsets_record,
-        decode_transaction_record,
-    )
+def _decoder(offsets: bool, transactions: bool, share_states: bool) -> Decoder | None:
+    if offsets + transactions + share_states > 1:
+        raise UsageError("each decoder reads another topic: choose one")
+    from moldau.tools.commands.dump import coordinator_records as known
 
-    return decode_offsets_record if offsets else decode_transaction_record if transactions else None
+    if offsets:
+        return known.decode_offsets_record
+    if share_states:
+        return known.decode_share_state_record
+    return known.decode_transaction_record if transactions else None
 
 
 def _files(paths: list[Path]) -> Iterator[Path]:

@@ -1,8 +1,8 @@
-"""Decodes the records of `__consumer_offsets` and `__transaction_state`.
+"""Decodes the records of `__consumer_offsets`, `__transaction_state` and `__share_group_state`.
 
 The first two bytes of the key are the record type, the first two of the value its version; both select a
-declaration of protocol/messages/coordinator_records.py or transaction_records.py. Unknown types are shown as
-bytes.
+declaration of protocol/messages/coordinator_records.py, transaction_records.py or share_state_records.py.
+Unknown types are shown as bytes.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 from moldau.broker.coordinator.transaction.states import NAMES
 from moldau.common.protocol.declare import Message, Struct
-from moldau.common.protocol.messages import coordinator_records, transaction_records
+from moldau.common.protocol.messages import coordinator_records, share_state_records, transaction_records
 from moldau.common.protocol.wire import MalformedMessage
 from moldau.common.records.record import Record
 
@@ -40,6 +40,7 @@ class _Declared:
 
 _OFFSETS = _Declared(coordinator_records)
 _TRANSACTIONS = _Declared(transaction_records)
+_SHARE_STATES = _Declared(share_state_records)
 
 
 def decode_offsets_record(record: Record) -> dict[str, Any]:
@@ -57,6 +58,13 @@ def decode_transaction_record(record: Record) -> dict[str, Any]:
         names = {int(state): name for state, name in NAMES.items()}
         payload["state"] = names.get(payload["transaction_status"], "unknown")
     return shown
+
+
+def decode_share_state_record(record: Record) -> dict[str, Any]:
+    """Return key and value of a record of `__share_group_state` as plain values; a null value is a
+    tombstone.
+    """
+    return _decode(record, _SHARE_STATES)
 
 
 def _decode(record: Record, declared: _Declared) -> dict[str, Any]:

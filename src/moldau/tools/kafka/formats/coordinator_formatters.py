@@ -1,4 +1,4 @@
-"""Records of __consumer_offsets and __transaction_state as the JSON of Kafka's formatters.
+"""Records of the coordinators' topics as the JSON of Kafka's formatters.
 
     {"key":{"type":1,"data":{"group":"g","topic":"t","partition":0}},"value":{"version":4,"data":{...}}}
 
@@ -17,6 +17,7 @@ from typing import Any
 from moldau.common.core.ids import uuid_to_text
 from moldau.common.protocol.declare import Message, Struct
 from moldau.common.protocol.messages import coordinator_records as groups
+from moldau.common.protocol.messages import share_state_records as share_states
 from moldau.common.protocol.messages import transaction_records as transactions
 from moldau.common.protocol.wire import MalformedMessage
 
@@ -30,6 +31,10 @@ GROUPS: dict[int, tuple[type[Message], type[Message]]] = {
 }
 TRANSACTIONS: dict[int, tuple[type[Message], type[Message]]] = {
     0: (transactions.TransactionLogKey, transactions.TransactionLogValue),
+}
+SHARE_STATES: dict[int, tuple[type[Message], type[Message]]] = {
+    0: (share_states.ShareSnapshotKey, share_states.ShareSnapshotValue),
+    1: (share_states.ShareUpdateKey, share_states.ShareUpdateValue),
 }
 
 

@@ -36,7 +36,7 @@ PARSER = Parser(
         flag("transaction-log-decoder", "Records as those of __transaction_state."),
         flag("cluster-metadata-decoder", "Refused: no topic of Moldau has such records."),
         flag("remote-log-metadata-decoder", "Refused: no topic of Moldau has such records."),
-        flag("share-group-state-decoder", "Refused: no topic of Moldau has such records."),
+        flag("share-group-state-decoder", "Records as those of __share_group_state."),
         flag("skip-record-metadata", "Only keys and values of records."),
         Option("value-decoder-class", "class", "Only the default, text, is known.", may_lack_value=True),
         Option("key-decoder-class", "class", "Only the default, text, is known.", may_lack_value=True),
@@ -44,8 +44,8 @@ PARSER = Parser(
 )
 _TEXT = ("org.apache.kafka.tools.api.StringDecoder", "kafka.serializer.StringDecoder")
 _INDEXES = (".index", ".timeindex")
-_DECODERS = ("offsets-decoder", "transaction-log-decoder")
-_OTHERS_DECODERS = ("cluster-metadata-decoder", "remote-log-metadata-decoder", "share-group-state-decoder")
+_DECODERS = ("offsets-decoder", "transaction-log-decoder", "share-group-state-decoder")
+_OTHERS_DECODERS = ("cluster-metadata-decoder", "remote-log-metadata-decoder")
 
 
 def main(words: Sequence[str]) -> int:
@@ -59,7 +59,7 @@ def main(words: Sequence[str]) -> int:
         if given.flag(name):
             raise CommandLineError(
                 f"--{name}: no topic of Moldau has such records",
-                f"There are {' and '.join(f'--{each}' for each in _DECODERS)}.",
+                f"There are {', '.join(f'--{each}' for each in _DECODERS)}.",
             )
     checks = given.flag("index-sanity-check") or given.flag("verify-index-only")
     damaged = 0
@@ -78,6 +78,8 @@ def _content(given: Given) -> Content:
         decoder = _decoder(known.OFFSETS | known.GROUPS)
     elif given.flag("transaction-log-decoder"):
         decoder = _decoder(known.TRANSACTIONS)
+    elif given.flag("share-group-state-decoder"):
+        decoder = _decoder(known.SHARE_STATES)
     prints = given.flag("print-data-log") or decoder is not None
     return Content(records=prints or given.flag("deep-iteration"), payload=prints, decoder=decoder)
 
