@@ -251,6 +251,17 @@ def test_a_marker_that_cannot_be_read_refuses_all(follower: Follower) -> None:
     assert follower.stored() == b""
 
 
+def test_a_batch_of_markers_is_not_unpacked_without_a_limit(follower: Follower) -> None:
+    """Another cluster sends what it likes: 100 KB here would be 100 MB in memory, on the event loop."""
+    record = Record(0, NOW_MS, struct.pack(">hh", 0, 0), struct.pack(">hi", 0, 5) + bytes(100_000))
+    for compression in ("none", "gzip"):
+        large = build_batch(
+            [record], compression=compression, leader_epoch=1, producer_id=4, producer_epoch=0, control=True
+        )
+        result = follower.take(large)
+        assert (result.error_code, result.size_bytes) == (ErrorCode.CORRUPT_MESSAGE, 0)
+
+
 # -- refused ---------------------------------------------------------------------------------------
 
 

@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mirror_model import Model, Row
 
-from moldau.broker.mirror.machine import State
+from moldau.broker.mirror.machine import Ends, State
+from moldau.broker.mirror.outputs import Fault
 
 
 def test_a_copy_follows_and_says_once_that_it_has_begun() -> None:
@@ -182,3 +183,17 @@ def test_whatever_the_source_does_the_copy_ends_as_it_is(data: st.DataObject) ->
     assert not model.faults
     assert model.copy.rows == model.source.rows
     assert model.own_epoch >= (model.copy.rows[-1].epoch if model.copy.rows else 0)
+
+
+def test_a_leader_epoch_that_is_made_up_is_a_fault() -> None:
+    """Ours would be raised to it, and the next election would have none that fits into the protocol."""
+    model = Model()
+    model.write(1)
+    model.settle()
+    outputs = model.machine.led_by(1, 2**31 - 1, Ends(0, 1, 0))
+    assert [type(each) for each in outputs] == [Fault]
+    assert model.machine.state is State.FAULTED
+    other = Model()
+    other.write(1)
+    other.settle()
+    assert [type(each) for each in other.machine.appended(Ends(0, 1, 0), 2**31 - 1, 5)] == [Fault]

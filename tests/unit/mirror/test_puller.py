@@ -156,3 +156,28 @@ def test_a_pause_that_was_over_before_this_broker_saw_it_ends() -> None:
         assert world.puller._pulled["t", 0].machine.state is State.LOOKING
 
     run(scenario())
+
+
+def test_a_fault_that_cannot_be_written_is_told_again() -> None:
+    """Nobody else would: the topic would stay "mirroring", and nothing of it be pulled."""
+
+    async def scenario() -> None:
+        world = World()
+        answers: list[bool | None] = [None, None, True]
+        asked = []
+
+        class Controller:
+            async def decide(self, decide: Any, failed: Any) -> bool | None:
+                asked.append(decide)
+                return answers.pop(0)
+
+        async def pause(pause_ms: float) -> None:
+            return None
+
+        world.parts.controller, world.parts.pause = Controller(), pause
+        pulled = world.pulled("t", "t", 5)
+        world.puller.carry_out(pulled, pulled.machine.fault("gone"))
+        await asyncio.gather(*world.puller._tasks)
+        assert (len(asked), answers) == (3, [])
+
+    run(scenario())

@@ -30,6 +30,9 @@ from moldau.common.settings.broker import BrokerSettings
 Outcomes = list[tuple[str, Outcome]]
 """By topic."""
 
+PRODUCER_ID_MAX = 2**62
+"""Higher ids are not passed over here: a source that made them up would use up all there are."""
+
 _PREPARING, _MIRRORING, _PAUSED = MirrorState.PREPARING, MirrorState.MIRRORING, MirrorState.PAUSED
 _FAULTED, _FAILING_OVER = MirrorState.FAULTED, MirrorState.FAILING_OVER
 _FAILED_OVER = MirrorState.FAILED_OVER
@@ -249,7 +252,7 @@ def partitions_done(
     changes: list[Change] = []
     if left != mirror.left:
         changes.append(MirrorTopicSet(topic, mirror._replace(left=left, state=state if left else after)))
-    if highest_producer_id >= image.next_producer_id:
+    if image.next_producer_id <= highest_producer_id <= PRODUCER_ID_MAX:
         changes.append(ProducerIdsAllocated(node_id, highest_producer_id + 1))
     return Decision(changes, True)
 

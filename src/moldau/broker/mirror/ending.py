@@ -8,7 +8,7 @@ committed is the partition said to be done: who leads next then has them too, or
 import asyncio
 import logging
 
-from moldau.broker.controller.mirrors import partitions_done
+from moldau.broker.controller.mirrors import PRODUCER_ID_MAX, partitions_done
 from moldau.broker.metadata.mirrors import MirrorState
 from moldau.broker.mirror.parts import MirrorParts
 from moldau.broker.replication.mirrored import abort_open_transactions
@@ -52,7 +52,7 @@ async def _end(parts: MirrorParts, partition: Partition) -> bool:
     error_code = await committed
     if error_code:
         return False
-    highest = max(partition.log.producers.states, default=-1)
+    highest = max((each for each in partition.log.producers.states if each <= PRODUCER_ID_MAX), default=-1)
     return await parts.controller.decide(
         lambda image: partitions_done(
             image, partition.topic, MirrorState.FAILING_OVER, (partition.index,), parts.node_id, highest

@@ -40,6 +40,8 @@ from moldau.broker.mirror.outputs import (
 from moldau.common.protocol.errors import ErrorCode, error_name
 
 PAUSE_MS_FIRST, PAUSE_MS_MAX = 100.0, 10_000.0
+LEADER_EPOCH_MAX = 2**30
+"""A source that claims a higher leader epoch is not followed: ours would be as high, and end soon."""
 
 _LEADER_ERRORS = frozenset(
     {
@@ -131,6 +133,8 @@ class Machine:
         """The source's partition is led by this broker now (-1: by none)."""
         if self.state is State.FAULTED:
             return []
+        if source_epoch > LEADER_EPOCH_MAX:
+            return self._fault_of_epoch(source_epoch)
         if leader < 0:
             self.state, self.problem = State.LOOKING, "the source's partition has no leader"
             return []
@@ -281,6 +285,8 @@ class Machine:
             return []
         if ends.end_offset >= self.high_watermark:
             self._is_level()
+        if next_epoch > LEADER_EPOCH_MAX:
+            return self._fault_of_epoch(next_epoch)
         if next_epoch > own_epoch:
             self.state, self._wanted_epoch = State.RAISING, next_epoch
             return [RaiseEpoch(next_epoch)]
@@ -318,6 +324,9 @@ class Machine:
             self.state = State.LOOKING
             return [FindLeader()]
         return []
+
+    def _fault_of_epoch(self, leader_epoch: int) -> Outputs:
+        return self.fault(f"the source claims leader epoch {leader_epoch}, which no cluster comes to")
 
     def fault(self, reason: str) -> Outputs:
         """Stop for good."""

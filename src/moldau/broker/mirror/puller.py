@@ -19,7 +19,7 @@ from moldau.broker.metadata.mirrors import MirrorLink, MirrorState, MirrorTopic
 from moldau.broker.mirror import outputs as out
 from moldau.broker.mirror.asking import ask_batch, ask_epoch_end, ask_offsets
 from moldau.broker.mirror.fetching import SourceFetch
-from moldau.broker.mirror.machine import EpochEnd, State
+from moldau.broker.mirror.machine import LEADER_EPOCH_MAX, EpochEnd, State
 from moldau.broker.mirror.parts import MirrorParts
 from moldau.broker.mirror.pulled import Pulled, first_epoch, same_batch
 from moldau.broker.mirror.source import SourceCluster, SourcePartition, SourceTopic
@@ -33,6 +33,7 @@ log = logging.getLogger("moldau.mirror")
 _TURN_MS = 100.0
 _REFRESH_MS = 30_000.0
 _CUT_POLL_MS = 20.0
+_DECIDE_AGAIN_MS = 1000.0
 
 
 class LinkPuller:
@@ -259,7 +260,8 @@ class LinkPuller:
         for pulled in self._pulled.values():
             found = topics.get(pulled.source)
             there = None if found is None else found.partitions.get(pulled.partition.index)
-            if there is not None and there.leader_epoch > pulled.partition.leader_epoch:
+            own = pulled.partition.leader_epoch
+            if there is not None and own < there.leader_epoch <= LEADER_EPOCH_MAX:
                 wanted.setdefault(pulled.partition.topic, {})[pulled.partition.index] = there.leader_epoch
         for topic, epochs in wanted.items():
             await self._decide(partial(raise_epochs, topic=topic, wanted=epochs))
@@ -384,14 +386,14 @@ class LinkPuller:
     async def _raise(self, pulled: Pulled, epoch: int) -> None:
         partition = pulled.partition
         wanted = {partition.index: epoch}
-        await self._decide(lambda image: raise_epochs(image, partition.topic, wanted))
+        await self._decide_surely(pulled, lambda image: raise_epochs(image, partition.topic, wanted))
         self.carry_out(pulled, pulled.machine.epoch_is(partition.leader_epoch))
         self._tell()  # where the epoch is not in effect yet, it is found in a later turn
 
     async def _fault(self, pulled: Pulled, reason: str) -> None:
         topic = pulled.partition.topic
         log.error("the mirror %s stops: %s", pulled.name, reason)
-        await self._decide(lambda image: fault(image, topic, self.link.name, reason))
+        await self._decide_surely(pulled, lambda image: fault(image, topic, self.link.name, reason))
 
     async def _say_started(self) -> None:
         started, self._started = self._started, {}
@@ -411,6 +413,11 @@ class LinkPuller:
             done = await self._decide(decide)
             if done is None:
                 self._started.setdefault(topic, set()).update(indexes)
+
+    async def _decide_surely(self, pulled: Pulled, decide: Callable[[Any], Any]) -> None:
+        """Make a decision that nothing else would make; again while it cannot be written."""
+        while not pulled.stopped and await self._decide(decide) is None:
+            await self._parts.pause(_DECIDE_AGAIN_MS)
 
     async def _decide(self, decide: Callable[[Any], Any]) -> bool | None:
         """Make a decision; None if it could not be written."""

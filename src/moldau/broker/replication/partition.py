@@ -224,6 +224,7 @@ class Partition:
     def replace_log(self, log: Log) -> None:
         """The log has moved to another directory: `log` has all that it had, on the disk."""
         self.log = log
+        log.keeps_all = self.is_mirror
         carry_out(self, self.role.flushed(log.flushed_end_offset))
 
     def close(self, error_code: int) -> None:

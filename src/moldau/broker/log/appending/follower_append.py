@@ -35,6 +35,10 @@ from moldau.common.records.batch import BatchView, CorruptBatch, iter_batches
 from moldau.common.records.control import parse_end_transaction_marker
 
 BATCHES_MAX = 1500
+CONTROL_BYTES_MAX = 4096
+"""Of a batch of markers, unpacked: it is read here, and another cluster (mirror/) may send anything; Kafka's
+own have less than 100 bytes.
+"""
 
 
 class FollowerAppended(NamedTuple):
@@ -112,7 +116,9 @@ class FollowerAppend:
                     message = f"{view} follows on leader epoch {latest_epoch}"
                     return BatchError(ErrorCode.CORRUPT_MESSAGE, message)
                 if view.is_control:
-                    for record in view.records():
+                    if view.size_bytes > CONTROL_BYTES_MAX:
+                        raise CorruptBatch(f"{view} is too large for a batch of markers")
+                    for record in view.records(CONTROL_BYTES_MAX):
                         parse_end_transaction_marker(record)
                 next_offset, latest_epoch = view.next_offset, view.leader_epoch
                 views.append(view)
