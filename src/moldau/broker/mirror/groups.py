@@ -23,7 +23,7 @@ from moldau.broker.mirror.parts import MirrorParts
 from moldau.broker.mirror.source import SourceCluster
 from moldau.broker.peers.peers import PeerError
 from moldau.common.core.waiting import settled
-from moldau.common.protocol.errors import ErrorCode
+from moldau.common.protocol.errors import ErrorCode, error_name
 from moldau.common.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from moldau.common.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 from moldau.common.protocol.messages.list_offsets import (
@@ -46,6 +46,14 @@ _COMMIT_VERSION = 9
 _CONSUMER = "consumer"
 _LATEST = -1
 _ASK_MS = 5_000
+_WRITE_AGAIN_MS = 3_600_000.0
+"""An offset that does not move is committed again so often, or it would expire (offsets.retention.minutes)
+while the group is at work at the source.
+"""
+
+
+class GroupRefused(PeerError):
+    """The source says nothing of one group; of others it may."""
 
 
 class GroupRow(NamedTuple):
@@ -82,7 +90,8 @@ class GroupSync:
         self._settings = mirror_settings(link.settings)
         self._link = link.name
         self._source = SourceCluster(parts, link.name, link.settings)
-        self._written: dict[tuple[str, str, int], int] = {}
+        self._written: dict[tuple[str, str, int], tuple[int, float]] = {}
+        """What was committed here, and when (monotonic)."""
         self._coordinators: dict[str, int] = {}
         self._task: asyncio.Task[None] | None = None
         self._closed = False
@@ -103,8 +112,7 @@ class GroupSync:
         pause_ms = self._settings.sync_group_offsets_interval_seconds * 1000
         while not self._closed:
             try:
-                await self._round()
-                self.problem = ""
+                self.problem = await self._round()
             except PeerError as error:
                 self.problem = f"groups cannot be read at the source: {error}"
             except Exception:
@@ -113,23 +121,32 @@ class GroupSync:
 
     # One round
 
-    async def _round(self) -> None:
+    async def _round(self) -> str:
+        """Follow every group once; what is wrong with some of them."""
         local = self._local_names()
         if not local:
             self.rows = {}
-            return
+            return ""
         found = await self._groups()
         if not found:
-            return
+            return ""
         if GROUP_OFFSETS_TOPIC not in self._parts.image().topics:
             await self._parts.controller.auto_create_topics([GROUP_OFFSETS_TOPIC])
         rows: dict[tuple[str, str, int], GroupRow] = {}
+        problem = ""
         for group in found:
             if self._coordinates(group):
-                committed = await self._committed(group, local)
+                try:
+                    committed = await self._committed(group, local)
+                except GroupRefused as error:
+                    problem = problem or str(error)
+                    continue
                 for row in await self._write(group, await self._clamped(committed)):
                     rows[row.group, row.topic, row.partition] = row
         self.rows = rows
+        if len(self._written) > 2 * len(rows):
+            self._written = {key: each for key, each in self._written.items() if key in rows}
+        return problem
 
     def _local_names(self) -> dict[str, str]:
         """From a topic's name at the source to that here."""
@@ -191,7 +208,10 @@ class GroupSync:
                 FindCoordinatorRequest(key=group), version_max=_ONE_KEY_MAX
             )
             if found.error_code:
-                raise PeerError(f"the coordinator of {group} is not known there (error {found.error_code})")
+                text = (
+                    f"the coordinator of the group {group} is not known there: {error_name(found.error_code)}"
+                )
+                raise GroupRefused(text)
             node_id = self._coordinators[group] = found.node_id
         request = OffsetFetchRequest(group_id=group, topics=None)
         try:
@@ -203,7 +223,7 @@ class GroupSync:
             raise
         if answer.error_code:
             self._coordinators.pop(group, None)
-            raise PeerError(f"error {answer.error_code} for the group {group}")
+            raise GroupRefused(f"{error_name(answer.error_code)} for the group {group}")
         return answer
 
     async def _clamped(self, rows: list[GroupRow]) -> list[GroupRow]:
@@ -233,11 +253,16 @@ class GroupSync:
         told = answer.topics[0].partitions[0]
         return None if told.error_code or told.offset < 0 else int(told.offset)
 
+    def _is_written(self, row: GroupRow, now_ms: float) -> bool:
+        offset, written_ms = self._written.get((row.group, row.topic, row.partition), (-1, 0.0))
+        return offset == row.offset and now_ms - written_ms < _WRITE_AGAIN_MS
+
     async def _write(self, group: str, rows: list[GroupRow]) -> list[GroupRow]:
-        """Commit what differs from what was committed last."""
+        """Commit what differs from what was committed last, or was committed long ago."""
         local = set(self._local_names().values())  # a failover may have come meanwhile
         rows = [row for row in rows if row.topic in local]
-        due = [row for row in rows if self._written.get((group, row.topic, row.partition)) != row.offset]
+        now_ms = self._parts.clock.monotonic_ms()
+        due = [row for row in rows if not self._is_written(row, now_ms)]
         if not due:
             return rows
         topics: dict[str, OffsetCommitRequestTopic] = {}
@@ -264,5 +289,5 @@ class GroupSync:
             if (row.topic, row.partition) in refused:
                 self._written.pop(key, None)
             else:
-                self._written[key] = row.offset
+                self._written[key] = (row.offset, now_ms)
         return [row._replace(offset=-1) if (row.topic, row.partition) in refused else row for row in rows]

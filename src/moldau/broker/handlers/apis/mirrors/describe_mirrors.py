@@ -38,7 +38,7 @@ def describe_mirrors(
         code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
         return DescribeMirrorsResponse(error_code=code, error_message=code.message)
     image = broker.metadata.image
-    names = request.links if request.links is not None else list(image.mirror_links)
+    names = dict.fromkeys(request.links if request.links is not None else image.mirror_links)
     for name in names:
         if name not in image.mirror_links:
             return DescribeMirrorsResponse(
