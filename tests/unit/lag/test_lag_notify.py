@@ -94,12 +94,12 @@ def http() -> Iterator[Any]:
     server.server_close()
 
 
-def stopped_store() -> ClusterStore:
-    """Group billing has stopped at 812 of 900; the clock stands at 1,000 s."""
+def stopped_store(group: str = "billing") -> ClusterStore:
+    """A group has stopped at 812 of 900; the clock stands at 1,000 s."""
     store = ClusterStore("east", Limits(intervals=4, stop_after_ms=0))
     store.saw_ends({ORDERS: 900}, 0)
     for second in range(4):
-        store.commit("billing", ORDERS, 812, second * 1000, second * 1000)
+        store.commit(group, ORDERS, 812, second * 1000, second * 1000)
     return store
 
 
@@ -172,6 +172,13 @@ def test_slacks_form(http: Any) -> None:
     form = json.loads(http.seen[0][2])
     assert (form["channel"], form["icon_emoji"]) == ("#lag", ":snail:")
     assert "orders-0 has committed nothing since offset 812" in form["text"]
+
+
+def test_a_groups_name_calls_nobody_in_slack(http: Any) -> None:
+    found = stopped_store("<!channel> & <https://evil.example|click>")
+    notifier("slack", found, [1000.0], webhook=f"{http.url}/services/T").look()
+    text = json.loads(http.seen[0][2])["text"]
+    assert "&lt;!channel&gt; &amp; &lt;https://evil.example|click&gt;" in text
 
 
 class Mail(socketserver.StreamRequestHandler):

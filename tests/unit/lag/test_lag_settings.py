@@ -84,6 +84,17 @@ def test_the_settings_are_shown_without_secrets(tmp_path: Path) -> None:
     assert shown.names("cluster") == ["east"]
 
 
+def test_webhooks_and_headers_are_secrets() -> None:
+    notifier = {
+        "class-name": "slack",
+        "webhook": "https://hooks.example/T/B/s3cret",
+        "headers": {"Cookie": "s3cret", "X-Who": "s3cret"},
+        "extras": {"list": [{"passphrase": "s3cret", "team": "a"}]},
+    }
+    shown = ConfigRoutes({"notifier": {"chat": notifier}}).entry("notifier", "chat")
+    assert shown == {"class-name": "slack", "extras": {"list": [{"team": "a"}]}}
+
+
 @pytest.mark.parametrize(
     ("document", "why"),
     [

@@ -136,3 +136,22 @@ def test_groups_that_are_not_wanted_are_not_kept() -> None:
 def test_durations_read_at_once() -> None:
     wanted = {4: "4 s", 61: "1 min", 3600: "1 h", 11_100: "3 h 5 min", 187_200: "2 d 4 h"}
     assert {seconds: duration(seconds) for seconds in wanted} == wanted
+
+
+def test_a_commit_from_the_future_does_not_shut_out_later_ones() -> None:
+    """The clock of one broker was a year ahead; its successor's is right."""
+    found = store()
+    found.saw_ends({ORDERS: 100}, SECOND_MS)
+    found.commit("billing", ORDERS, 10, 10**12, SECOND_MS)
+    found.commit("billing", ORDERS, 20, 2 * SECOND_MS, 2 * SECOND_MS)
+    status = found.status("billing", 3 * SECOND_MS)
+    assert status is not None
+    assert status.total_lag == 80
+
+
+def test_a_partition_that_no_topic_has_takes_no_memory() -> None:
+    """/consumer/GROUP has a row for each partition up to the last."""
+    found = store()
+    for index in (-1, 2**31 - 1):
+        found.commit("billing", ("orders", index), 10, SECOND_MS, SECOND_MS)
+    assert found.groups() == []

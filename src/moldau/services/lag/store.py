@@ -17,6 +17,7 @@ from moldau.services.lag.window import Ends, Window, rate_per_second
 
 Place = tuple[str, int]
 """Topic and partition."""
+_PARTITIONS_MAX = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,9 +113,13 @@ class ClusterStore:
     # What readers say
 
     def commit(self, group: str, place: Place, offset: int, timestamp_ms: int, now_ms: int) -> None:
-        """A group has committed an offset."""
+        """A group has committed an offset. A time to come (a broker's clock was ahead) is taken for now, or
+        what is committed later would count as read again; a partition that no topic has is passed over."""
         if not self._accepts(group) or now_ms - timestamp_ms > self.limits.expire_ms:
             return
+        if not 0 <= place[1] < _PARTITIONS_MAX:
+            return
+        timestamp_ms = min(timestamp_ms, now_ms)
         with self._lock:
             found = self._groups.setdefault(group, _Group())
             window = found.windows.get(place)

@@ -72,13 +72,18 @@ def _http(name: str, given: Mapping[str, Any]) -> Deliver:
     return deliver
 
 
+def _slack_text(facts: Facts) -> str:
+    """Our own text, in which no group's name becomes a link, or calls everybody (`<!channel>`)."""
+    return plain_text(facts).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
 def _slack(name: str, given: Mapping[str, Any]) -> Deliver:
     """webhook, or token and channel; username, icon-emoji, icon-url."""
     token = str(given.get("token", ""))
     url = _url(name, given, "webhook") if given.get("webhook") else _SLACK_API
     if url == _SLACK_API and not (token and given.get("channel")):
         raise SettingError("webhook", f"[notifier.{name}] needs a webhook, or a token and a channel")
-    text, seconds, context = _texts(given, plain_text), _seconds(given), _context(given)
+    text, seconds, context = _texts(given, _slack_text), _seconds(given), _context(given)
     headers = {"Content-Type": "application/json; charset=utf-8"}
     if token:
         headers["Authorization"] = f"Bearer {token}"

@@ -75,6 +75,8 @@ class OffsetsTopic:
             if found.error is not None:
                 raise CannotRead(f"{self._topic}: {found.error.str()}")
             partitions = sorted(found.partitions)
+            if not partitions:
+                raise CannotRead(f"{self._topic} has no partition yet")
             place = TopicPartition(self._topic, partitions[0])
             self._consumer.get_watermark_offsets(place, timeout=_ASK_SECONDS)  # READ or DESCRIBE
         except KafkaException as problem:

@@ -1,5 +1,7 @@
 """`/burrow/admin` and `/v3/...`: Burrow's interface.
 
+The store's lock may be held for a while, so it is asked on a worker thread.
+
 Every answer is `{"error": bool, "message": text, ..., "request": {"url", "host"}}`. `/status` has the
 partitions from WARN on, `/lag` all.
 """
@@ -101,12 +103,13 @@ class Burrow:
         store = self._store(request)
         if store is None:
             return self._problem(request, 404, "cluster not found")
-        return self._answer(request, "topic list returned", {"topics": store.topics()})
+        return self._answer(request, "topic list returned", {"topics": await run_in_threadpool(store.topics)})
 
     async def topic(self, request: Request) -> Response:
         """The end offset of each partition."""
         store = self._store(request)
-        ends = store.ends_of(path_value(request, "topic")) if store is not None else None
+        topic = path_value(request, "topic")
+        ends = await run_in_threadpool(store.ends_of, topic) if store is not None else None
         if ends is None:
             return self._problem(request, 404, "cluster or topic not found")
         return self._answer(request, "topic offsets returned", {"offsets": ends})
@@ -114,9 +117,9 @@ class Burrow:
     async def consumers_of(self, request: Request) -> Response:
         """The groups that read a topic."""
         store, topic = self._store(request), path_value(request, "topic")
-        if store is None or store.ends_of(topic) is None:
+        if store is None or await run_in_threadpool(store.ends_of, topic) is None:
             return self._problem(request, 404, "cluster or topic not found")
-        found = {"consumers": store.consumers_of(topic)}
+        found = {"consumers": await run_in_threadpool(store.consumers_of, topic)}
         return self._answer(request, "consumers of topic returned", found)
 
     async def consumers(self, request: Request) -> Response:
@@ -124,15 +127,24 @@ class Burrow:
         store = self._store(request)
         if store is None:
             return self._problem(request, 404, "cluster not found")
-        return self._answer(request, "consumer list returned", {"consumers": store.groups()})
+        return self._answer(
+            request, "consumer list returned", {"consumers": await run_in_threadpool(store.groups)}
+        )
 
     async def consumer(self, request: Request) -> Response:
         """The windows of a group."""
         store = self._store(request)
-        found = store.details(path_value(request, "group")) if store is not None else None
-        if found is None:
+        group = path_value(request, "group")
+
+        def made() -> dict[str, Any] | None:
+            found = store.details(group) if store is not None else None
+            if found is None:
+                return None
+            return {topic: detail_document(partitions) for topic, partitions in found.items()}
+
+        topics = await run_in_threadpool(made)
+        if topics is None:
             return self._problem(request, 404, "cluster or consumer not found")
-        topics = {topic: detail_document(partitions) for topic, partitions in found.items()}
         return self._answer(request, "consumer detail returned", {"topics": topics})
 
     async def status(self, request: Request) -> Response:
@@ -157,18 +169,18 @@ class Burrow:
 
     async def delete(self, request: Request) -> Response:
         """Forget a group here; the cluster keeps it."""
-        return self._delete(request, None)
+        return await self._delete(request, None)
 
     async def delete_topic(self, request: Request) -> Response:
         """Forget a topic of a group here."""
-        return self._delete(request, path_value(request, "topic"))
+        return await self._delete(request, path_value(request, "topic"))
 
-    def _delete(self, request: Request, topic: str | None) -> Response:
+    async def _delete(self, request: Request, topic: str | None) -> Response:
         check_delete(request)
         store = self._store(request)
         if store is None:
             return self._problem(request, 404, "cluster not found")
-        store.delete_group(path_value(request, "group"), topic)
+        await run_in_threadpool(store.delete_group, path_value(request, "group"), topic)
         return self._answer(request, "consumer group removed", {})
 
     async def log_level(self, request: Request) -> Response:

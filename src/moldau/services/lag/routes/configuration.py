@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 _KINDS = ("storage", "evaluator", "cluster", "consumer", "notifier")
-_SECRETS = ("password", "token", "secret", "key", "authorization", "url")
-"""Parts of names whose values are left out: a webhook's URL lets anybody post."""
+_SECRETS = ("pass", "token", "secret", "key", "auth", "cookie", "credential", "url", "webhook", "headers")
+"""Parts of names whose values are left out: a webhook's URL lets anybody post, and headers log in."""
 
 
 class ConfigRoutes:
@@ -38,4 +38,4 @@ def _without_secrets(found: Any) -> Any:
             for name, value in found.items()
             if not any(each in name.lower() for each in _SECRETS)
         }
-    return found
+    return [_without_secrets(each) for each in found] if isinstance(found, list) else found
