@@ -107,8 +107,9 @@ def _body(change: Change) -> dict[str, Any]:
         "type": "string",
         "description": "Carry out only if the plan still has this digest.",
     }
-    required = [each.name for each in change.fields if each.required]
-    return {"type": "object", "properties": properties, **({"required": required} if required else {})}
+    required = [each.name for each in change.fields if each.required or each.must_be_named]
+    found = {"type": "object", "properties": properties, "additionalProperties": False}
+    return {**found, "required": required} if required else found
 
 
 def _property(field: Field) -> dict[str, Any]:

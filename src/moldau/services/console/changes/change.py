@@ -38,6 +38,8 @@ class Field:
     choices: tuple[tuple[str, str], ...] = ()
     default: str = ""
     required: bool = False
+    must_be_named: bool = False
+    """JSON must have it, be it empty: left out, the change would be larger than was meant."""
 
 
 @dataclass(frozen=True, slots=True)

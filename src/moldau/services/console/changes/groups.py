@@ -70,9 +70,14 @@ class GroupChanges:
                 self._plan_reset,
                 self._reset,
                 (
-                    Field("topic", "Topic", help="Empty: all topics that the group has offsets of."),
+                    Field(
+                        "topic",
+                        "Topic",
+                        help="Empty: all topics that the group has offsets of.",
+                        must_be_named=True,
+                    ),
                     Field("partitions", "Partitions", help="Such as 0,2,5; empty: all."),
-                    Field("way", "Where to", "choice", choices=WAYS, default="earliest"),
+                    Field("way", "Where to", "choice", choices=WAYS, default="earliest", must_be_named=True),
                     Field(
                         "value",
                         "Moment, minutes, offset or number",

@@ -385,6 +385,12 @@ class TopicChanges:
         if topic.is_internal:
             raise Refused(f"{topic.name} is a topic of the cluster's own, and is not recreated from here.")
         settings = await self._set_settings(topic.name)
+        work = {
+            "partitions": len(topic.partitions),
+            "replication": topic.replication_factor,
+            "settings": settings,
+        }
+        await self._access.call(lambda cluster: _check_creatable(cluster, topic.name, work))
         lines = [
             f"Topic {topic.name} is deleted, with {_records(topic)}.",
             f"It is created again at once, with {len(topic.partitions)} partitions, "
@@ -396,11 +402,6 @@ class TopicChanges:
             "Records cannot be brought back. Groups keep offsets that mean nothing in the new topic: "
             "reset them.",
         ]
-        work = {
-            "partitions": len(topic.partitions),
-            "replication": topic.replication_factor,
-            "settings": settings,
-        }
         return Plan(
             f"Recreate {topic.name}",
             lines,
@@ -413,7 +414,15 @@ class TopicChanges:
     async def _recreate(self, target: Target, plan: Plan) -> Done:
         name, work = target["topic"], plan.work
         await self._access.call(lambda cluster: delete_topic(cluster, name))
-        await self._access.call(lambda cluster: _create_when_gone(cluster, name, work))
+        try:
+            await self._access.call(lambda cluster: _create_when_gone(cluster, name, work))
+        except KafkaProblem as problem:
+            had = "".join(f", {key}={value}" for key, value in work["settings"].items())
+            raise KafkaProblem(
+                problem.error_code,
+                f"{name} was deleted, but not created again: {problem.words} Create it with "
+                f"{work['partitions']} partitions, {work['replication']} copies{had}.",
+            ) from None
         await self._access.facts.refreshed()
         return Done(f"Topic {name} was created anew.", topic_link(name))
 
@@ -461,6 +470,31 @@ def _delete_to_end(cluster: Cluster, topic: TopicFacts) -> None:
     places = [(topic.name, each.partition_id) for each in topic.partitions]
     ends = cluster.offsets(dict.fromkeys(places, LATEST))
     delete_records(cluster, ends)
+
+
+def _check_creatable(cluster: Cluster, name: str, work: Mapping[str, Any]) -> None:
+    """Refused: brokers would not create such a topic now, so it must not be deleted first. They are asked for
+    another name, since this one is taken."""
+    import secrets
+
+    from moldau.common.protocol.errors import ErrorCode
+
+    other = f"{name[:220]}-{secrets.token_hex(8)}"
+    try:
+        create_topic(
+            cluster,
+            other,
+            partitions=work["partitions"],
+            replication_factor=work["replication"],
+            configs=work["settings"],
+            validate_only=True,
+        )
+    except KafkaProblem as problem:
+        if problem.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+            return  # rights for this name may be there all the same
+        raise Refused(
+            f"{name} could not be created again at the moment, so it is not deleted: {problem.words}"
+        ) from None
 
 
 def _create_when_gone(cluster: Cluster, name: str, work: Mapping[str, Any]) -> None:

@@ -221,16 +221,15 @@ class _Api(_Deed):
         call = Call(self.console, request)
         require_login(call)
         body = await read_json(request, bytes_max=_BODY_BYTES_MAX)
-        if not isinstance(body, dict):
-            raise HttpProblem(400, "the body is no JSON object")
-        values = {name: _text(value) for name, value in body.items() if name not in ("dry_run", "digest")}
+        given = _given(request, body, self.change)
         target = self.target(call)
-        self.check(call, target, values)
+        self.check(call, target, given)
         try:
+            values = {**await self.change.prefill(target), **given} if self.change.prefill else given
             plan = await self.change.plan(target, values)
             if body.get("dry_run"):
                 return json_response(_plan_json(plan))
-            if body.get("digest") not in (None, plan.digest):
+            if body.get("digest", plan.digest) != plan.digest:
                 raise HttpProblem(409, "The plan is no longer the one of that digest: ask for it again.")
             done = await self.do(call, target, values, plan)
         except Refused as problem:
@@ -241,9 +240,32 @@ class _Api(_Deed):
         return json_response({**_plan_json(plan), "done": done.text, "link": done.link, "undo": done.undo})
 
 
+def _given(request: Request, body: Any, change: Change) -> dict[str, str]:
+    """The fields of a JSON body. HttpProblem 400 for whatever could make the change another one, or a larger
+    one, than was meant: names that are not known (`dryRun`, `topics`), nulls, a query, a scope left out."""
+    if request.url.query:
+        raise HttpProblem(400, "A change takes what it is told from its body, nothing from the query.")
+    if not isinstance(body, dict):
+        raise HttpProblem(400, "the body is no JSON object")
+    names = [each.name for each in change.fields]
+    for name, value in body.items():
+        if name not in (*names, "dry_run", "digest"):
+            known = ", ".join((*names, "dry_run", "digest"))
+            raise HttpProblem(400, f"{name[:60]!r} is not known, and nothing is changed: there are {known}.")
+        if value is None:
+            raise HttpProblem(
+                400, f"{name} is null, and nothing is changed: leave it out, or say what it is."
+            )
+    if not isinstance(body.get("dry_run", False), bool) or not isinstance(body.get("digest", ""), str):
+        raise HttpProblem(400, "dry_run is true or false, and digest a text: nothing is changed.")
+    for each in change.fields:
+        if (each.required or each.must_be_named) and each.name not in body:
+            words = f" {each.help}" if each.must_be_named else ""
+            raise HttpProblem(400, f"{each.name} is left out, and nothing is changed.{words}")
+    return {name: _text(body[name]) for name in names if name in body}
+
+
 def _text(value: Any) -> str:
-    if value is None:
-        return ""
     if isinstance(value, bool):
         return "1" if value else ""
     if isinstance(value, str | int | float):
