@@ -115,6 +115,49 @@ def test_logins_of_a_file(tmp_path: Path) -> None:
     asyncio.run(run())
 
 
+def test_guesses_sent_together_are_slowed_too() -> None:
+    tried: list[str] = []
+
+    async def check(name: str, password: str) -> Principal | None:
+        tried.append(password)
+        await asyncio.sleep(0)
+        return None
+
+    async def run() -> list[int]:
+        access = Access(configured(listeners="http://0.0.0.0:80").settings, "scram", check)
+        guesses = (access.log_in(request(), "alice", f"guess {number}") for number in range(60))
+        found = await asyncio.gather(*guesses, return_exceptions=True)
+        return [each.status for each in found if isinstance(each, HttpProblem)]
+
+    statuses = asyncio.run(run())
+    assert len(tried) < ATTEMPTS_MAX + 4
+    assert statuses.count(429) == 60 - len(tried)
+
+
+def test_a_long_name_is_counted_in_little_memory() -> None:
+    async def run() -> None:
+        access = Access(configured(listeners="http://0.0.0.0:80").settings, "scram", None)
+        with pytest.raises(HttpProblem, match="nobody"):
+            await access.log_in(request(), "a" * 1_000_000, "x")
+        assert max(map(len, access._attempts._counts)) < 1_000
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("path", ["/metrics", "/health", "/health/ready"])
+def test_a_browser_without_a_login_learns_no_figures(path: str) -> None:
+    asked = request("GET", accept="text/html")
+    asked.scope["path"] = path
+
+    async def run() -> None:
+        access = Access(configured(listeners="http://0.0.0.0:80").settings, "scram", None)
+        with pytest.raises(HttpProblem) as refused:
+            await access.principal_of(asked)
+        assert refused.value.status == 401
+
+    asyncio.run(run())
+
+
 def test_rights_limit_what_is_seen_and_done(tmp_path: Path) -> None:
     users, rights = tmp_path / "users", tmp_path / "rights"
     users.write_text("alice: secret\n")

@@ -9,6 +9,7 @@ Guesses are slowed: after ATTEMPTS_MAX wrong passwords a host or a name waits a 
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import binascii
 import hashlib
@@ -34,7 +35,13 @@ ATTEMPTS_MAX = 8
 ATTEMPTS_SECONDS = 60.0
 _COUNTED_MAX = 10_000
 _SECRET_CHARS_MAX = 1_024
+_NAME_CHARS_MAX = 256
+_CHECKED_AT_ONCE = 4
+"""Passwords that are tried at a time: guesses sent together gain no more than so many."""
+_WAITING_MAX = 64
 OPEN_PREFIXES = ("/static/", "/login", "/health/live")
+_TOLD_TO_PROGRAMS = ("/metrics", "/health", "/health/ready")
+"""No pages, though a browser may ask for them: without a login they are closed."""
 
 CheckPassword = Callable[[str, str], Awaitable[Principal | None]]
 """Whose name and password these are; None: nobody's. HttpProblem: they cannot be checked now."""
@@ -128,6 +135,8 @@ class Access:
         self.sessions = Sessions(settings.moldau_console_session_ms / 1000, clock)
         self._attempts = Attempts(clock)
         self._check_password = check_password
+        self._checking = asyncio.Semaphore(_CHECKED_AT_ONCE)
+        self._waiting = 0
         self._rights = Rights.from_file(settings.moldau_http_rights_file)
         self._allow_changes = settings.moldau_console_allow_changes
         self._editors = frozenset(each.removeprefix("User:") for each in settings.moldau_console_editors)
@@ -167,15 +176,26 @@ class Access:
 
     async def log_in(self, request: Request, name: str, password: str) -> Principal:
         """Whose name and password these are. HttpProblem 401, 429, 503."""
-        host = f"host:{(request.scope.get('client') or ('',))[0]}"
-        self._attempts.check(host, f"name:{name}")
-        found = None
-        if self._check_password is not None and 0 < len(name) <= 256 and len(password) <= _SECRET_CHARS_MAX:
-            found = await self._check_password(name, password)
-        if found is None:
-            self._attempts.wrong(host, f"name:{name}")
-            raise HttpProblem(401, "The name and password are nobody's.")
+        keys = f"host:{(request.scope.get('client') or ('',))[0]}", f"name:{name[:_NAME_CHARS_MAX]}"
+        self._attempts.check(*keys)
+        if self._waiting >= _WAITING_MAX:
+            raise HttpProblem(503, "Too many logins are under way: try again.", headers={"Retry-After": "2"})
+        self._waiting += 1
+        try:
+            async with self._checking:
+                self._attempts.check(*keys)  # again: those before it may have been wrong
+                found = await self._checked(name, password)
+                if found is None:
+                    self._attempts.wrong(*keys)
+                    raise HttpProblem(401, "The name and password are nobody's.")
+        finally:
+            self._waiting -= 1
         return found
+
+    async def _checked(self, name: str, password: str) -> Principal | None:
+        if self._check_password is None or not 0 < len(name) <= _NAME_CHARS_MAX:
+            return None
+        return await self._check_password(name, password) if len(password) <= _SECRET_CHARS_MAX else None
 
     # -- what ----------------------------------------------------------------------------------------------
 
@@ -250,6 +270,7 @@ def _wants_page(request: Request) -> bool:
         and "text/html" in request.headers.get("accept", "")
         and not path.startswith("/api/")
         and not path.endswith(".json")
+        and path not in _TOLD_TO_PROGRAMS
     )
 
 
