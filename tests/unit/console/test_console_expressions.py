@@ -166,6 +166,16 @@ def test_a_huge_number_in_a_record_costs_little() -> None:
     assert time.process_time() - began < 1
 
 
+def test_values_nested_deeply_are_no_error() -> None:
+    left: object = 1
+    right: object = 1
+    for _ in range(5_000):
+        left, right = [left], [right]
+    values = {"key": left, "value": right, "offset": 7}
+    assert compile_filter("key == value")(values) is False
+    assert compile_filter("key == value or offset == 7")(values) is True
+
+
 def test_a_pattern_takes_linear_time() -> None:
     matches = compile_filter('key matches "^(a+)+$"')
     began = time.process_time()

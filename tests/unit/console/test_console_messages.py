@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import shlex
 from typing import Any
@@ -13,10 +14,10 @@ from hypothesis import strategies as st
 from moldau.services.console.changes.change import Refused
 from moldau.services.console.changes.produce import coded, parse_headers
 from moldau.services.console.facts.snapshot import Ends
-from moldau.services.console.messages.browsing import Look, Row, is_wanted, row_of
+from moldau.services.console.messages.browsing import Look, Row, browse, is_wanted, row_of
 from moldau.services.console.messages.copy_as import Place, snippets
 from moldau.services.console.messages.decoding import FORMATS, Shown, hex_dump, shown
-from moldau.services.console.messages.exporting import _cells, _csv_line, _json_line
+from moldau.services.console.messages.exporting import _cells, _csv_line, _json_line, exported
 from moldau.services.console.messages.expressions import compile_filter
 from moldau.services.console.messages.masking import TopicMasks, parse_mask
 from moldau.services.console.messages.positions import (
@@ -29,6 +30,7 @@ from moldau.services.console.messages.positions import (
     newest,
     oldest,
 )
+from moldau.services.http.context import CLIENT_IS_GONE
 from moldau.services.kafka.reading import ReadRecord
 
 
@@ -52,6 +54,26 @@ def record(value: bytes | None, key: bytes | None = b"k", headers: Any = ()) -> 
 def test_guessing(data: bytes | None, form: str, text: str) -> None:
     found = shown(data, "auto", is_key=False)
     assert (found.format, found.text) == (form, text)
+
+
+@pytest.mark.parametrize("depth", [101, 260, 1000, 1023, 5000])
+def test_json_that_is_nested_deeply_is_text_and_spoils_no_page(depth: int) -> None:
+    """Printers and masks go down by recursion; a thousand levels of indentation make megabytes of a line."""
+    for data in (b"[" * depth + b"1" + b"]" * depth, b'{"a":' * depth + b"1" + b"}" * depth):
+        assert shown(data, "auto", is_key=False).format == "string"
+        assert shown(data, "json", is_key=False).note
+        row = row_of("orders", record(data), Look(masks=masks("orders:value.card")))
+        assert row.value.format == "masked"
+    within = b'{"a":' * 98 + b"[[], {}]" + b"}" * 98
+    assert shown(within, "auto", is_key=False).format == "json"
+
+
+def test_a_value_by_schema_that_is_nested_deeply_spoils_no_page() -> None:
+    value: Any = 1
+    for _ in range(1_200):
+        value = {"next": value}
+    found = shown(b"\x00\x01", "auto", is_key=False, by_schema=lambda *_: (value, "AVRO list"))
+    assert (found.format, found.note) == ("hex", "it is nested deeper than 100 levels")
 
 
 def test_chosen_formats() -> None:
@@ -184,6 +206,49 @@ def test_cells_are_no_formulas() -> None:
     assert cells == ("0", "1", "5", "'=cmd()", "-12.5", "h==1+1")
     assert _csv_line(("a,b", 'c"d', "e\nf")) == b'"a,b","c""d","e\nf"\n'
     assert _cells(row("@x", "+y"))[3:5] == ("'@x", "'+y")
+
+
+class _Endless:
+    """A reader of a topic without end, as far as anybody reads."""
+
+    def __init__(self, client: list[bool]) -> None:
+        self.positions = {2: 0}
+        self.read = 0
+        self.closed = False
+        self._client = client
+
+    async def open(self, topic: str, positions: Any) -> _Endless:
+        return self
+
+    async def next(self, records_max: int, wait_seconds: float) -> list[ReadRecord]:
+        self.read += 1
+        self._client[0] = self.read >= 3  # and then it has gone
+        assert self.read < 50, "nobody waits for this"
+        self.positions[2] += 1
+        return [record(b"{}")]
+
+    async def close(self) -> None:
+        self.closed = True
+
+
+def test_what_nobody_waits_for_is_not_read() -> None:
+    """A filter that matches nothing sends nothing, so that sending does not tell that the client has gone."""
+    look, spans = Look(matches=lambda values: False), {2: Span(0, 1_000_000)}
+
+    async def run() -> tuple[int, int]:
+        client = [False]
+        CLIENT_IS_GONE.set(lambda: client[0])
+        exporting: Any = _Endless(client)
+        assert [each async for each in exported(exporting, "orders", spans, look, "jsonl", 10)] == []
+        client[0] = False
+        browsing: Any = _Endless(client)
+        found = await browse(browsing, "orders", spans, look, 50, newest_first=True)
+        assert not found.complete
+        assert exporting.closed
+        assert browsing.closed
+        return exporting.read, browsing.read
+
+    assert asyncio.run(run()) == (3, 3)
 
 
 def test_lines_of_json() -> None:

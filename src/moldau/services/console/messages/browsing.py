@@ -19,6 +19,7 @@ from typing import Any
 from moldau.services.console.messages.decoding import BySchema, Shown, shown
 from moldau.services.console.messages.masking import TopicMasks
 from moldau.services.console.messages.positions import Span
+from moldau.services.http.context import CLIENT_IS_GONE
 from moldau.services.kafka.reading import Reader, Readers, ReadRecord
 
 SCANNED = 20_000
@@ -147,7 +148,8 @@ async def browse(
     try:
         quiet = 0
         while _unread(reader, open_spans):
-            if clock() - began > SECONDS_MAX or found.scanned_bytes > BYTES_MAX or quiet >= _QUIET_READS_MAX:
+            spent = clock() - began > SECONDS_MAX or found.scanned_bytes > BYTES_MAX
+            if spent or quiet >= _QUIET_READS_MAX or CLIENT_IS_GONE.get()():
                 found.complete = False
                 break
             records = await reader.next(_AT_ONCE, _WAIT_SECONDS)

@@ -21,6 +21,9 @@ FORMATS = ("auto", "json", "string", "hex", "base64", "int", "long", "float", "d
 _NUMBERS = {"int": ">i", "long": ">q", "float": ">f", "double": ">d"}
 _HEX_BYTES_PER_LINE = 16
 _GUESSED_BYTES_MAX = 2 * 1024 * 1024
+DEPTH_MAX = 100
+"""JSON that is nested deeper is text: printers, masks and comparisons go down by recursion, and lines of it
+would be mostly indentation."""
 
 Headers = Sequence[tuple[str, bytes | None]]
 BySchema = Callable[[bytes, bool, Headers], "tuple[Any, str] | None"]
@@ -61,11 +64,10 @@ def _guessed(data: bytes, is_key: bool, headers: Headers, by_schema: BySchema | 
     if by_schema is not None:
         try:
             found = by_schema(data, is_key, headers)
-        except ValueError as problem:
-            found, note = None, str(problem)[:300]
-        if found is not None:
-            value, schema = found
-            return Shown("schema", value, json_text(value), schema=schema)
+            if found is not None:
+                return _of_schema(*found)
+        except (ValueError, RecursionError) as problem:
+            note = str(problem)[:300]
     if data[:1] in (b"{", b"[", b'"') and len(data) <= _GUESSED_BYTES_MAX:
         try:
             return _json(data)._replace(note=note)
@@ -100,13 +102,31 @@ def _as(data: bytes, chosen: str, is_key: bool, headers: Headers, by_schema: ByS
         found = by_schema(data, is_key, headers)
         if found is None:
             raise ValueError("it names no schema")
-        return Shown("schema", found[0], json_text(found[0]), schema=found[1])
+        return _of_schema(*found)
     raise ValueError(f"{chosen} is not known")
+
+
+def _of_schema(value: Any, schema: str) -> Shown:
+    _check_depth(value)
+    return Shown("schema", value, json_text(value), schema=schema)
 
 
 def _json(data: bytes) -> Shown:
     value = orjson.loads(data)
+    if data.count(b"[") + data.count(b"{") > DEPTH_MAX:
+        _check_depth(value)
     return Shown("json", value, data.decode())
+
+
+def _check_depth(value: Any) -> None:
+    """ValueError: it is nested too deeply."""
+    level = [value]
+    for _ in range(DEPTH_MAX + 1):
+        level = [each for each in level if isinstance(each, dict | list | tuple)]
+        if not level:
+            return
+        level = [child for each in level for child in (each.values() if isinstance(each, dict) else each)]
+    raise ValueError(f"it is nested deeper than {DEPTH_MAX} levels")
 
 
 def json_text(value: Any) -> str:

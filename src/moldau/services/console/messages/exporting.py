@@ -2,6 +2,9 @@
 
 CSV: cells that a spreadsheet would take for a formula (they begin with = + - @) get a quotation mark before
 them, unless they are plain numbers.
+
+A filter that matches nothing sends nothing: whether the client is still there is therefore asked before each
+reading, or an export that nobody waits for would read all of a topic.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ import orjson
 
 from moldau.services.console.messages.browsing import Look, Row, is_wanted, row_of
 from moldau.services.console.messages.positions import Span
+from moldau.services.http.context import CLIENT_IS_GONE
 from moldau.services.kafka.reading import Readers, ReadRecord
 
 FORMATS = {"jsonl": "application/x-ndjson", "csv": "text/csv; charset=utf-8"}
@@ -37,7 +41,7 @@ async def exported(
     reader = await readers.open(topic, {index: span.start for index, span in open_spans.items()})
     left, quiet = limit, 0
     try:
-        while left > 0 and quiet < _QUIET_READS_MAX:
+        while left > 0 and quiet < _QUIET_READS_MAX and not CLIENT_IS_GONE.get()():
             if all(reader.positions[index] >= span.end for index, span in open_spans.items()):
                 return
             records = await reader.next(500, _WAIT_SECONDS)

@@ -73,7 +73,7 @@ def compile_filter(text: str) -> Callable[[Values], bool]:
     def matches(values: Values) -> bool:
         try:
             return bool(part(values))
-        except (TypeError, ValueError, OverflowError, ZeroDivisionError, ArithmeticError):
+        except (TypeError, ValueError, ArithmeticError, RecursionError):
             return False
 
     return matches
@@ -154,7 +154,7 @@ def _truth(part: Part) -> Part:
     def truth(values: Values) -> bool:
         try:
             return bool(part(values))
-        except (TypeError, ValueError, ArithmeticError):
+        except (TypeError, ValueError, ArithmeticError, RecursionError):
             return False
 
     return truth

@@ -38,7 +38,7 @@ from moldau.services.console.pages.call import Call
 from moldau.services.console.pages.table import Data, Page, Parameter
 from moldau.services.console.pages.topics import head
 from moldau.services.http.problems import HttpProblem
-from moldau.services.kafka.reading import TooManyReaders
+from moldau.services.kafka.reading import ReadRecord, TooManyReaders
 
 _SHOWN_CHARACTERS_MAX = 256 * 1024
 SCANS = (2_000, SCANNED, 100_000, 1_000_000)
@@ -219,7 +219,6 @@ async def message(call: Call) -> Data:
     topic, snapshot = await call.topic(), await call.snapshot()
     partition, offset = (int(call.request.path_params[name]) for name in ("partition", "offset"))
     look = look_of(call, topic.name)
-    assert look.masks is not None
     try:
         record = await one_record(call.console.cluster.readers, topic.name, partition, offset)
     except TooManyReaders:
@@ -231,7 +230,7 @@ async def message(call: Call) -> Data:
             "compacted, is "
             "the end of a transaction, or has not been written yet.",
         )
-    row = await asyncio.to_thread(row_of, topic.name, record, look)
+    row, key, value = await asyncio.to_thread(_decoded, topic.name, record, look)
     ends = snapshot.ends.get((topic.name, partition))
     return {
         **head(call, snapshot, topic),
@@ -239,8 +238,8 @@ async def message(call: Call) -> Data:
         "offset": offset,
         "timestamp_ms": row.timestamp_ms,
         "is_log_append_time": record.is_log_append_time,
-        "key": _whole(row.key, record.key, look.masks.hides("key")),
-        "value": _whole(row.value, record.value, look.masks.hides("value")),
+        "key": key,
+        "value": value,
         "headers": [{"name": name, "value": text} for name, text in row.headers],
         "size_bytes": row.size_bytes,
         "before": offset - 1 if offset > (ends.start if ends else 0) else None,
@@ -250,6 +249,13 @@ async def message(call: Call) -> Data:
         "value_format": look.value_format,
         "copies": snippets(Place(call.console.cluster.bootstrap_servers, topic.name, partition, offset)),
     }
+
+
+def _decoded(topic: str, record: ReadRecord, look: Look) -> tuple[Row, dict[str, Any], dict[str, Any]]:
+    """The record with its key and value as they are printed; for a thread, since they may be large."""
+    row, masks = row_of(topic, record, look), look.masks
+    key_hidden, value_hidden = (masks is not None and masks.hides(each) for each in ("key", "value"))
+    return row, _whole(row.key, record.key, key_hidden), _whole(row.value, record.value, value_hidden)
 
 
 def _whole(part: Shown, data: bytes | None, hidden: bool) -> dict[str, Any]:

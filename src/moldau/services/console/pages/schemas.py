@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import difflib
 import json
 from typing import Any
@@ -14,6 +15,7 @@ from moldau.services.http.problems import HttpProblem
 from moldau.services.http.rights import Kind, Operation
 
 _LINES_MAX = 5_000
+_EXACT_LINES_MAX = 400
 
 
 def _registry(call: Call) -> Registry:
@@ -67,7 +69,7 @@ async def versions(call: Call) -> Data:
     left_number = call.number("left", earlier[-1] if earlier else right_number)
     right = await registry.version(subject, right_number)
     left = right if left_number == right_number else await registry.version(subject, left_number)
-    rows = side_by_side(printed(left), printed(right))
+    rows = await asyncio.to_thread(lambda: side_by_side(printed(left), printed(right)))
     topic = subject.removesuffix("-value").removesuffix("-key")
     snapshot = await call.snapshot()
     return {
@@ -109,7 +111,7 @@ def side_by_side(left: list[str], right: list[str]) -> list[dict[str, Any]]:
     """Rows of two texts; `kind`: same, changed, gone or new. Long texts are compared line for line only where
     they differ (difflib without its heuristics would take quadratic time)."""
     rows: list[dict[str, Any]] = []
-    matcher = difflib.SequenceMatcher(None, left, right, autojunk=len(left) + len(right) > 2_000)
+    matcher = difflib.SequenceMatcher(None, left, right, autojunk=len(left) + len(right) > _EXACT_LINES_MAX)
     for tag, a, b, c, d in matcher.get_opcodes():
         for step in range(max(b - a, d - c)):
             old = left[a + step] if a + step < b else None
