@@ -78,6 +78,8 @@ class LinkPuller:
             known.leader_epoch = partition.leader_epoch
             self._parts.host.loop.call_soon(self._tell)
             return
+        if known is not None:
+            known.stopped = True  # of a topic that was deleted since
         pulled = self._pulled[key] = Pulled(partition, mirror.source, mirror.source_id)
         pulled.machine.caught_up_ms = self.levels.pop(key, None)
         self._find_leaders = True
