@@ -165,6 +165,40 @@ def test_each_row_once_wherever_the_worker_dies(tmp_path: Path, format_: str, mo
     assert at > 12
 
 
+@pytest.mark.parametrize("late", ["sync_folder", "rmtree"])
+def test_rows_that_others_merge_before_a_dead_worker_is_replaced_come_once(
+    tmp_path: Path, late: str, monkeypatch: Any
+) -> None:
+    """One dies when its folder is in place and the old one not yet gone; the old one has small files of
+    another's partition, which are merged meanwhile."""
+    more = {"partitioner": "field", "partition.field.name": "kind", "merge.min.files": 3}
+    rows = [{"id": n, "kind": "a"} for n in range(30)]
+    dying = SinkRun(FileSink, settings_of(tmp_path, "json", **more))
+    other = SinkRun(FileSink, settings_of(tmp_path, "json", **more))
+    for first in (0, 2, 4):
+        dying.send("orders", rows[first : first + 2])
+        other.send("orders", rows[first + 10 : first + 12], partition=1)
+    exchanged = exchange.exchange
+
+    def dies(*_: Any) -> None:
+        raise Dies
+
+    with monkeypatch.context() as patch:
+
+        def then_dies(*folders: Path) -> None:
+            exchanged(*folders)
+            patch.setattr(*((merging, late) if late == "sync_folder" else (merging.shutil, late)), dies)
+
+        patch.setattr(merging, "exchange", then_dies)
+        with pytest.raises(Dies):
+            dying.flush()
+    other.flush()
+    assert len(files_of(tmp_path)) == 2
+    dying.again()
+    assert sorted(ids(tmp_path)) == [*range(6), *range(10, 16)]
+    assert not list((tmp_path / "_moldau").rglob("*merge*"))
+
+
 def test_readers_see_each_row_once_at_any_moment(tmp_path: Path) -> None:
     """A reader lists, opens and reads; where a file it listed is gone, it begins again."""
     run = SinkRun(FileSink, settings_of(tmp_path, "json", **{"merge.min.files": 3}))

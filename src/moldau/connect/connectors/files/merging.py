@@ -5,6 +5,8 @@
     3  it and the folder change names in one step
     4  what came into the folder between 2 and 3 is linked into the new one; the old one is removed
 
+The plan names the links of 2: after a crash, others may have merged these files before 4 is made up for.
+
 A crash before 3 leaves a folder that nobody sees; one after 3 is completed at the next start: the folder has
 the large file, or it has not. Who lists the folder sees the small files or the large one. Who listed it
 before 3 and opens a small file after 3 hears that there is no such file, and lists again: the large file has
@@ -162,7 +164,8 @@ class Merging:
             self._waiting.pop(str(folder.relative_to(self._folder)), None)
             return
         with self._manifest.alone():
-            _link_others(folder, staged, set(chosen_names))
+            linked = _link_others(folder, staged, set(chosen_names))
+            replace_durably(self._plan, json.dumps({**plan, "linked": linked}).encode())
             sync_folder(staged)
             try:
                 exchange(staged, folder)
@@ -179,16 +182,20 @@ class Merging:
             sync_folder(folder.parent)
             sync_folder(self._home)
             if (folder / plan["merged"]).exists():
-                _link_others(staged, folder, {*plan["files"], plan["merged"]})
+                known = {*plan["files"], plan["merged"], *plan.get("linked", ())}
+                _link_others(staged, folder, known)
                 sync_folder(folder)
             shutil.rmtree(staged)
         plan_file.unlink()
 
 
-def _link_others(source: Path, target: Path, without: set[str]) -> None:
-    """Files of one folder are in the other, too."""
+def _link_others(source: Path, target: Path, without: set[str]) -> list[str]:
+    """Files of one folder are in the other, too; their names."""
+    names = []
     with os.scandir(source) as entries:
         for each in entries:
             if each.name not in without:
+                names.append(each.name)
                 with suppress(FileExistsError):
                     os.link(each.path, target / each.name, follow_symlinks=False)
+    return names
