@@ -80,3 +80,11 @@ def test_partitions_take_turns() -> None:
     session.partitions.update(dict.fromkeys([(b"t", 0), (b"t", 1), (b"t", 2)]))
     session.rotate(2)
     assert list(session.partitions) == [(b"t", 2), (b"t", 0), (b"t", 1)]
+
+
+def test_a_request_that_comes_when_its_connection_has_ended_opens_nothing_that_stays() -> None:
+    world = World()
+    world.connection.closed()
+    assert not world.open(A).is_open
+    assert world.ended == [A]
+    assert not len(world.sessions)

@@ -47,6 +47,7 @@ class Session:
         "decisions",
         "expires_ms",
         "index",
+        "is_closed",
         "limits",
         "limits_known",
         "listener",
@@ -95,6 +96,7 @@ class Session:
         self.software_version = ""
         self.token_id: str | None = None  # of the delegation token that the client logged in with
         self.closers: dict[Callable[[], None], None] | None = None
+        self.is_closed = False
 
     def accepted(self, client: tuple[str, int], local: tuple[str, int], index: int) -> None:
         """The connection's addresses (host and port), and its number among all of its listener."""
@@ -103,7 +105,10 @@ class Session:
         self.index = index
 
     def when_closed(self, action: Callable[[], None]) -> None:
-        """Call `action` when the connection ends."""
+        """Call `action` when the connection ends; at once, if it has."""
+        if self.is_closed:
+            action()
+            return
         if self.closers is None:
             self.closers = {}
         self.closers[action] = None
@@ -115,6 +120,7 @@ class Session:
 
     def closed(self) -> None:
         """The connection has ended."""
+        self.is_closed = True
         closers, self.closers = self.closers, None
         for action in closers or ():
             action()

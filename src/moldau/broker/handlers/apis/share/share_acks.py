@@ -71,11 +71,11 @@ class Acknowledging:
     def _take_one(self, place: Place, batches: list[Any]) -> Iterator[None]:
         served = self._places.served(*place)
         if isinstance(served, int):
-            self.codes[place] = served
+            self._told(place, served)
             return
         for acks in pieces(served, batches):
             done = served.acknowledge(self._member_id, acks, renews=self._renews)
-            self.codes[place] = done.error_code
+            self._told(place, done.error_code)
             yield
             if done.error_code:
                 return
@@ -90,7 +90,11 @@ class Acknowledging:
             return
         done, late = await asyncio.wait(waits, timeout=WRITE_TIMEOUT_SECONDS)
         for each in done:
-            self.codes[waits[each]] = each.result()
+            self._told(waits[each], each.result())
         for each in late:
             each.cancel()
-            self.codes[waits[each]] = ErrorCode.COORDINATOR_NOT_AVAILABLE
+            self._told(waits[each], ErrorCode.COORDINATOR_NOT_AVAILABLE)
+
+    def _told(self, place: Place, code: int) -> None:
+        """A part of a partition's acknowledgements has this result; the first error counts for all."""
+        self.codes[place] = self.codes.get(place, 0) or code

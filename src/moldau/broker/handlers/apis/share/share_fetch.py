@@ -121,23 +121,26 @@ class _Fetch:
         """What the member gets, waited for if there is nothing yet."""
         clock = self.broker.clock
         end_ms = clock.monotonic_ms() + max(0, self.request.max_wait_ms)
-        while True:
+        watched: dict[Place, ServedPartition] = {}
+        while session.is_open:  # else its connection ended meanwhile, and nobody would release what it gets
             self._woken = None
-            taken, watched = await self._look(session)
+            taken, watched = await self._look(session, watched)
             left_ms = end_ms - clock.monotonic_ms()
             if taken or left_ms <= 0 or not session.is_open or not session.partitions:
                 return taken
             if any(code for code in self.acks.codes.values()):
                 return taken
-            await self._wait(watched, left_ms)
-            if not session.is_open:
-                return {}
+            await self._wait(list(watched.values()), left_ms)
+        return {}
 
-    async def _look(self, session: ShareSession) -> "tuple[dict[Place, Taken], list[ServedPartition]]":
-        """Go through the session's partitions once; what was acquired or failed, and whom to wait for."""
+    async def _look(
+        self, session: ShareSession, before: "dict[Place, ServedPartition]"
+    ) -> "tuple[dict[Place, Taken], dict[Place, ServedPartition]]":
+        """Go through the session's partitions once; what was acquired or failed, and whom to wait for.
+        `before`: whom this request waited for; one that could not be loaded is not begun again for it."""
         slices = self.broker.slow_lane.slices()
         taken: dict[Place, Taken] = {}
-        watched: list[ServedPartition] = []
+        watched: dict[Place, ServedPartition] = {}
         left_bytes = min(self.request.max_bytes, self.broker.response_room.fetch_bytes)
         limits = self.client.limits
         quota_bytes = None if limits is None else limits.fetch_bytes_max()
@@ -148,11 +151,13 @@ class _Fetch:
         for place in list(session.partitions):
             if left_records <= 0 or (left_bytes <= 0 and taken):
                 break
-            served = self.places.served(*place)
+            known = before.get(place)
+            failed = known is not None and known.is_closed and known.error_code
+            served = failed or self.places.served(*place)
             if isinstance(served, int):
                 taken[place] = Taken(served, [], b"")
                 continue
-            watched.append(served)
+            watched[place] = served
             wanted = self.wanted._replace(records_max=left_records)
             one = served.take(self.member.member_id, wanted, left_bytes, first=not got_any)
             if served.is_closed and not one.error_code:
