@@ -88,6 +88,8 @@ def test_nothing_is_open_without_a_login(url: str) -> None:
         assert (page.status_code, page.headers["location"]) == (303, "/login?next=%2Ftopics%3Fq%3Da")
         for path in ("/api/topics", "/topics.json", "/openapi.json", "/metrics", "/health", "/nothing"):
             assert client.get(path).status_code == 401, path
+        for path in ("/api/topics", "/topics.json", "/metrics", "/health", "/topics/orders/tail"):
+            assert client.get(path, headers=HTML).status_code == 401, path
         for path in ("/topics/create", "/api/topics/create", "/logout"):
             assert client.post(path).status_code in (401, 303), path
         shown = client.get("/login", headers=HTML)
@@ -122,9 +124,11 @@ def test_rights_hold_for_pages_json_and_changes(url: str, broker: Broker) -> Non
             "/topics/secret/messages",
             "/topics/secret/export",
             "/topics/secret/tail",
+            "/topics/secret/clone?name=orders",
             "/security/acls",
         ):
             assert alice.get(path).status_code == 403, path
+        assert alice.get("/api/timeline").json()["events"] == []
         refused = alice.post("/api/topics/orders/delete", json={})
         assert refused.status_code == 403
         assert alice.post("/api/topics/create", json={"name": "mine"}).status_code == 403

@@ -17,8 +17,10 @@ from moldau.services.console.changes.audit import Audit
 from moldau.services.console.changes.change import Change, Done, Field, Plan, Target, Values
 from moldau.services.console.changes.groups import GroupChanges
 from moldau.services.console.changes.topics import TopicChanges
+from moldau.services.console.changes.undo import Undo
 from moldau.services.console.pages.call import Console
 from moldau.services.console.pages.forms import Forms
+from moldau.services.console.pages.rendering import environment
 from moldau.services.console.settings import console_configuration
 from moldau.services.http.application import Application
 from moldau.services.http.rights import Kind, Operation
@@ -173,3 +175,25 @@ def test_a_topic_that_was_only_deleted_is_told(monkeypatch: pytest.MonkeyPatch) 
     cluster = OneTopic(monkeypatch, lambda validate_only: False)
     assert recreate(cluster).status_code == 200
     assert cluster.done == ["delete orders", "create orders"]
+
+
+def test_what_was_deleted_can_be_brought_back_from_another_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The line that says it is done stands on the list of groups then, not on a page of the group."""
+    at = "moldau.services.console.changes.groups"
+    monkeypatch.setattr(
+        f"{at}.committed_offsets", lambda *_: {("t", 0): SimpleNamespace(is_ledger=False, offset=3)}
+    )
+    monkeypatch.setattr(f"{at}.describe_group", lambda *_: None)
+    monkeypatch.setattr(f"{at}.delete_groups", lambda *_: {})
+    cluster: Any = OneTopic(monkeypatch, lambda _: False)
+    cluster.who = lambda: "me"
+    (change,) = (each for each in GroupChanges(cluster, Undo(None)).all() if each.name == "delete-group")
+
+    async def run() -> Done:
+        return await change.carry_out({"group": "a/b"}, await change.plan({"group": "a/b"}, {}))
+
+    done = asyncio.run(run())
+    assert (done.link, done.undo_at) == ("/groups", "/groups/a%2Fb/undo")
+    page = environment().from_string('{% extends "base.html" %}')
+    around = {"bare": True, "sections": (), "cluster_name": "c", "stale": "", "url": "/groups"}
+    assert 'action="/groups/a%2Fb/undo"' in page.render(done=done, **around)

@@ -251,6 +251,11 @@ def test_what_nobody_waits_for_is_not_read() -> None:
     assert asyncio.run(run()) == (3, 3)
 
 
+@pytest.mark.parametrize("text", ["\n=1+1", " =1+1", "\r\n@SUM(A1)", "-1+1", "=1+1"])
+def test_nothing_before_a_formula_hides_it(text: str) -> None:
+    assert _cells(row("k", text))[4].startswith("'")
+
+
 def test_lines_of_json() -> None:
     found = json.loads(_json_line(row("k", "v")))
     assert (found["key"], found["value"], found["headers"]) == ("k", "v", [{"name": "h", "value": "=1+1"}])

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from moldau.common.protocol.acls import Acl
 from moldau.common.protocol.operations import Operation, PatternType, Permission, ResourceType
+from moldau.services.console.addresses import without_login
 from moldau.services.console.facts.snapshot import GroupFacts
-from moldau.services.console.pages.connectors import first_words
+from moldau.services.console.pages.connectors import first_words, shown_setting
 from moldau.services.console.pages.groups import ranges
 from moldau.services.console.pages.rendering import bar, moment, query, size, spark
 from moldau.services.console.pages.schemas import side_by_side
@@ -137,3 +138,44 @@ def test_figures() -> None:
     assert "polyline" in spark([(0, 1.0), (5, 2.0)])
     assert "polyline" not in spark([(0, 1.0)])
     assert 'width="100.0"' in bar(7)
+
+
+# -- what is nobody's business
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("connection.password", "hunter2"),
+        ("value.converter.basic.auth.user.info", "me:hunter2"),
+        ("ssl.keystore.key", "hunter2"),
+        ("ssl.key.passphrase", "hunter2"),
+        ("azure.storage.account.key", "hunter2"),
+        ("connection.url", "postgresql://me:hunter2@db:5432/shop"),
+        ("connection.url", "jdbc:postgresql://db/shop?user=me&password=hunter2&ssl=true"),
+        ("aws.secret.access.key", "hunter2"),
+    ],
+)
+def test_secrets_of_connectors_are_hidden(name: str, value: str) -> None:
+    assert "hunter2" not in str(shown_setting(name, value))
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("key.converter", "org.apache.kafka.connect.json.JsonConverter"),
+        ("transforms.add.field", "key"),
+        ("pk.fields", "id"),
+        ("connection.url", "jdbc:postgresql://db:5432/shop?user=me"),
+        ("topics", "a,b"),
+        ("aws.access.key.id", "AKIA"),
+    ],
+)
+def test_what_is_no_secret_is_shown(name: str, value: str) -> None:
+    assert shown_setting(name, value) == value
+
+
+def test_addresses_are_shown_without_a_login() -> None:
+    assert without_login("http://me:hunter2@r1:8081,https://r2/x") == "http://r1:8081,https://r2/x"
+    assert without_login("http://[::1]:8081") == "http://[::1]:8081"
+    assert "hunter2" not in without_login("http://me:hunter2@[broken")

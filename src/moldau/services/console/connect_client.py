@@ -7,6 +7,7 @@ import json
 from typing import Any
 from urllib.parse import quote, urlsplit
 
+from moldau.services.console.addresses import without_login
 from moldau.services.http.problems import HttpProblem
 
 TIMEOUT_SECONDS = 10.0
@@ -18,7 +19,9 @@ class ConnectWorkers:
 
     def __init__(self, url: str) -> None:
         """`url`: http://HOST:8083"""
-        self.url = url.rstrip("/")
+        self._url = url.rstrip("/")
+        self.url = without_login(self._url)
+        """For people."""
 
     def connectors(self) -> dict[str, Any]:
         """All with their configuration and state."""
@@ -32,7 +35,7 @@ class ConnectWorkers:
 
     def ask(self, method: str, path: str) -> Any:
         """The answer's JSON; None if it has no body."""
-        parts = urlsplit(self.url)
+        parts = urlsplit(self._url)
         kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
         connection = kind(parts.hostname or "", parts.port, timeout=TIMEOUT_SECONDS)
         try:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, TypeVar
 
 from moldau.schemas.registry_settings import RegistrySettingError, client_settings
+from moldau.services.console.addresses import without_login
 from moldau.services.http.problems import HttpProblem
 
 T = TypeVar("T")
@@ -40,7 +41,8 @@ class Registry:
             self._client: Any = SchemaRegistryClient(client_settings(settings))
         except (ValueError, TypeError, OSError) as wrong:
             raise RegistrySettingError(f"the settings of the schema registry are wrong: {wrong}") from None
-        self.url = settings["schema.registry.url"]
+        self.url = without_login(settings["schema.registry.url"])
+        """For people."""
         self._subjects: tuple[float, list[str]] = (float("-inf"), [])
 
     async def subjects(self) -> list[str]:

@@ -71,11 +71,13 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """What came of it: a sentence, where to go, and how it can be undone."""
+    """What came of it: a sentence, where to go, and how it can be undone: the id of what was kept, and the
+    path that puts it back."""
 
     text: str
     link: str = ""
     undo: str = ""
+    undo_at: str = ""
 
 
 Values = Mapping[str, str]

@@ -186,7 +186,8 @@ class GroupChanges:
         kept = self._undo.keep(group, self._access.who(), plan.title, old, added)
         await self._access.call(lambda cluster: cluster.commit_offsets(group, moved))
         await self._access.facts.refreshed()
-        return Done(f"The offsets of {group} were reset.", group_link(group), kept.id)
+        undo_at = group_link(group, "undo")
+        return Done(f"The offsets of {group} were reset.", group_link(group), kept.id, undo_at)
 
     # -- undo -------------------------------------------------------------------------------------------
 
@@ -254,7 +255,8 @@ class GroupChanges:
         if codes.get(group):
             raise KafkaProblem(codes[group])
         await self._access.facts.refreshed()
-        return Done(f"Group {group} was deleted.", "/groups", kept.id if before else "")
+        undo = kept.id if before else ""
+        return Done(f"Group {group} was deleted.", "/groups", undo, group_link(group, "undo"))
 
 
 def _described(cluster: Cluster, group: str, *, required: bool = False) -> Group | None:

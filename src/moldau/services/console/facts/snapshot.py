@@ -226,7 +226,8 @@ def group_with_offsets(
 ) -> GroupFacts:
     """The group with its members, topics and lag, as far as its partitions are known.
 
-    A partition that was never committed counts from its start only where a member has it.
+    A partition that was never committed counts from its start only where a member has it. What members that
+    have no partitions yet will be behind is not known: 0 would look like a lag that grows from there.
     """
     members = described.members if described is not None else ()
     assigned = [place for member in members for place in member.assignment]
@@ -235,7 +236,7 @@ def group_with_offsets(
     behind += [
         ends[each].end - ends[each].start for each in assigned if each in ends and each not in committed
     ]
-    known = bool(behind) or not (committed or assigned)
+    known = bool(behind) or not (committed or members)
     return group._replace(
         state=described.state if described is not None else group.state,
         members=len(members),

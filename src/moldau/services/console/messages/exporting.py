@@ -105,7 +105,7 @@ def _cells(row: Row) -> tuple[str, ...]:
 
 
 def _safe(text: str) -> str:
-    if text[:1] in ("=", "+", "-", "@", "\t", "\r"):
+    if text.lstrip()[:1] in ("=", "+", "-", "@") or text[:1] in ("\t", "\r", "\n"):
         try:
             float(text)
         except ValueError:

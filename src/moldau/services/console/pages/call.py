@@ -57,6 +57,12 @@ class Call:
         """Who asks."""
         return principal_of(self.request)
 
+    @property
+    def wants_json(self) -> bool:
+        """Whether a program asks: what is wrong is an error response then, not a line on the page."""
+        path: str = self.request.scope["path"]
+        return path.endswith(".json") or path.startswith("/api/")
+
     def path(self, name: str) -> str:
         """A part of the path, decoded."""
         return path_value(self.request, name)

@@ -13,7 +13,15 @@ from moldau.services.console.pages.table import Data, Page
 from moldau.services.http.problems import HttpProblem
 from moldau.services.http.rights import Kind, Operation
 
-_SECRET = re.compile(r"password|secret|token|credential|\bkey\.pem|jaas|api[._-]?key", re.IGNORECASE)
+_SECRET = re.compile(
+    r"passw|passphrase|secret|token|credential|jaas|\bauth\.user\.info|user\.?info\b|sas[._-]?key"
+    r"|(api|access|account|private|shared|encryption|keystore|ssl)[._-]?key\b(?!\.(id|alias))"
+    r"|key\.(pem|json)|keyfile|connection[._-]?string",
+    re.IGNORECASE,
+)
+_IN_URL = re.compile(
+    r"(//[^/?#@\s]*?:)[^/?#@\s]+(@)|((?:password|passwd|pwd|secret|token)=)[^&;\s]+", re.IGNORECASE
+)
 _TRACE_MAX = 20_000
 
 
@@ -63,6 +71,13 @@ def first_words(trace: str) -> str:
     return (message if colon and " " not in kind else chosen)[:400]
 
 
+def shown_setting(name: str, value: Any) -> str | None:
+    """A setting's value; None for one that is a secret by its name. Passwords in URLs are hidden."""
+    if _SECRET.search(name):
+        return None
+    return _IN_URL.sub(lambda found: f"{found[1] or found[3]}•••{found[2] or ''}", str(value))
+
+
 def workers_of(call: Call) -> ConnectWorkers:
     """Those that the path names. HttpProblem."""
     text = call.path("cluster")
@@ -94,7 +109,7 @@ async def connector(call: Call) -> Data:
             for each in status.get("tasks") or []
         ],
         "settings": [
-            {"name": key, "value": None if _SECRET.search(key) else str(value)}
+            {"name": key, "value": shown_setting(key, value)}
             for key, value in sorted((info.get("config") or {}).items())
         ],
         "actions": call.actions(

@@ -38,6 +38,7 @@ from moldau.services.http.answers import problem_answer
 from moldau.services.http.bodies import read_bytes, read_json
 from moldau.services.http.media_types import essence
 from moldau.services.http.problems import HttpProblem
+from moldau.services.http.rights import Kind, Operation
 
 log = logging.getLogger("moldau.console")
 
@@ -88,6 +89,8 @@ class _Deed:
         """HttpProblem 403, with an audit line."""
         name = self.named(target, values)
         try:
+            if self.change.prefill is not None and "topic" in target and self.change.named_by != "topic":
+                call.check(Operation.READ, Kind.TOPIC, target["topic"])  # it is copied from
             call.check(self.change.operation, self.change.kind, name)
         except HttpProblem as problem:
             if call.request.method == "POST":

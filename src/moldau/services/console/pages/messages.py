@@ -145,7 +145,7 @@ async def messages(call: Call) -> Data:
         )
         filters = look.filters
     except HttpProblem as refused:
-        if refused.status != 400 or call.request.url.path.endswith(".json"):
+        if refused.status != 400 or call.wants_json:
             raise
         problem, filters = refused.message, False
     except TooManyReaders:

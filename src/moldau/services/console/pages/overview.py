@@ -8,7 +8,7 @@ from moldau.services.console.facts.collector import ALL_TOPICS
 from moldau.services.console.facts.snapshot import Snapshot
 from moldau.services.console.pages.call import Call
 from moldau.services.console.pages.table import Data, Page
-from moldau.services.http.rights import Kind
+from moldau.services.http.rights import Kind, Operation
 
 _SHOWN = 8
 _EVENTS = 12
@@ -28,7 +28,7 @@ async def overview(call: Call) -> Data:
         "in_course": facts.ends.rates(ALL_TOPICS),
         "busiest": busiest(call, snapshot),
         "behind": behind(call, snapshot),
-        "events": [each._asdict() for each in facts.timeline.newest(_EVENTS)],
+        "events": events(call, _EVENTS),
     }
 
 
@@ -78,9 +78,17 @@ def behind(call: Call, snapshot: Snapshot) -> list[dict[str, Any]]:
     ]
 
 
+def events(call: Call, count: int | None = None) -> list[dict[str, Any]]:
+    """What happened: it names everybody's topics and groups, so only for those who may see the cluster."""
+    if not call.may(Operation.READ, Kind.CLUSTER, "kafka"):
+        return []
+    found = call.console.cluster.facts.timeline.newest()
+    return [each._asdict() for each in found[:count]]
+
+
 async def timeline(call: Call) -> Data:
     """See the page's row."""
-    return {"events": [each._asdict() for each in call.console.cluster.facts.timeline.newest()]}
+    return {"events": events(call)}
 
 
 PAGES = (

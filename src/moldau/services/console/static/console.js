@@ -58,7 +58,7 @@ function drawCharts() {
     charts.set(element, new uPlot({
       width: element.clientWidth || 600, height: 180, cursor: { y: false }, legend: { show: false },
       scales: { y: { range: (_, low, high) => [0, Math.max(1, high * 1.1)] } },
-      axes: [{ ...axis, values: clock, space: 90 }, { ...axis, size: 64 }],
+      axes: [{ ...axis, values: clock, space: 90, size: 28 }, { ...axis, size: 64 }],
       series: [{}, { label: element.dataset.name, stroke: line, width: 2, fill: line + "22", points: { show: false } }],
     }, data, element));
   }
