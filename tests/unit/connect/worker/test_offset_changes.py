@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from worker.fakes import NoCluster, NoConnector, alone, eventually
 
-from moldau.connect import TopicPartition
+from moldau.connect import ConnectError, TopicPartition
 from moldau.services.connect.herder.interface import HerderProblem
 from moldau.services.connect.runtime.interface import State
 from moldau.services.connect.stores.offsets import KnownOffset
@@ -106,5 +106,34 @@ def test_a_reset_covers_what_the_group_has_forgotten(tmp_path: Path) -> None:
         wanted = [("gone", 3), ("t", 0), ("t", 1), ("u-1", 0)]
         assert connector.positions_set == [dict.fromkeys(TopicPartition(*each) for each in wanted)]
         assert cluster.groups == {}
+    finally:
+        worker.close()
+
+
+@pytest.mark.parametrize("failure", [ConnectError, ValueError])
+def test_what_the_other_side_says_has_no_secret_in_it(
+    tmp_path: Path, failure: type[Exception], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connector = NoConnector()
+
+    def refuses(positions: object) -> None:
+        raise failure("no login with hush at db://me:whisper@there, nor with murmur")
+
+    monkeypatch.setattr(connector, "set_positions", refuses)
+    worker, _ = alone(
+        tmp_path,
+        connector,
+        config_providers="env",
+        config_providers_env_class="org.apache.kafka.common.config.provider.EnvVarConfigProvider",
+    )
+    config = {
+        "kind": "sink", "topics": "t", "login": "${env:PASSWORD}", "url": "db://me:whisper@there",
+        "password": "murmur",
+    }  # fmt: skip
+    try:
+        worker.put_config("s", config, may_exist=False, target=State.STOPPED)
+        with pytest.raises(HerderProblem, match="no login with") as problem:
+            worker.alter_offsets("s", [KnownOffset(_PLACE, {"kafka_offset": 7})])
+        assert not [each for each in ("hush", "whisper", "murmur") if each in str(problem.value)]
     finally:
         worker.close()

@@ -16,11 +16,12 @@ from concurrent.futures import TimeoutError as FutureTimeout
 from threading import Lock, Thread
 
 from moldau.services.connect.herder.asking import REQUEST_SECONDS, asked
-from moldau.services.connect.herder.interface import HerderProblem
+from moldau.services.connect.herder.interface import HerderProblem, NotLeader
 from moldau.services.connect.herder.leading import Leading
 from moldau.services.connect.herder.loop import Loop
 from moldau.services.connect.herder.parts import Parts
 from moldau.services.connect.herder.problems import bad_request, failed, not_found
+from moldau.services.connect.runtime.hiding import Hiding, filled_in, without
 from moldau.services.connect.runtime.interface import State
 from moldau.services.connect.stores.configs import Config
 from moldau.services.connect.stores.interface import WRITE_SECONDS
@@ -99,12 +100,25 @@ class OffsetChanges:
     def _work(self, name: str, change: _Change, act: Act, done: Future[str]) -> None:
         try:
             config = self._secrets.filled(change.config)
-            done.set_result(act(config, self._kind_of(config), lambda: self._still(name, change)))
+            done.set_result(self._act(act, name, change, config))
         except BaseException as problem:
             done.set_exception(problem)
         finally:
             with self._lock:
                 del self._running[name]
+
+    def _act(self, act: Act, name: str, change: _Change, config: Config) -> str:
+        """What it fails with may have come from the other side, with a secret in it. HerderProblem."""
+        secrets, hiding = filled_in(change.config, config), Hiding(config)
+        try:
+            return act(config, self._kind_of(config), lambda: self._still(name, change))
+        except NotLeader:
+            raise
+        except HerderProblem as problem:
+            raise HerderProblem(problem.status, hiding.text(without(secrets, str(problem)))) from None
+        except Exception as problem:  # a class of anybody's
+            why = hiding.text(without(secrets, f"{type(problem).__name__}: {problem}"))
+            raise failed(f"The offsets of connector {name} were not changed: {why}") from None
 
     def _still(self, name: str, change: _Change) -> None:
         """HerderProblem: what was so when the change began is not so any more."""
