@@ -9,7 +9,7 @@ from inspect import isclass
 from typing import Any, Protocol
 
 from moldau.common.core.clock import Clock
-from moldau.connect.errors import ConnectError
+from moldau.connect.errors import ConnectError, Retriable
 from moldau.connect.finding import find
 from moldau.connect.plugins import Kind
 from moldau.connect.settings import Setting
@@ -205,6 +205,10 @@ def _fence_drivers(setup: TaskSetup, shared: Shared) -> None:
 
     try:
         fence(setup)
+    except Retriable:
+        if shared.worker.get("exactly.once.source.support", "enabled").strip().lower() != "disabled":
+            raise  # not fenced: it may be at work
+        log.warning("%s: no transactions: whether a driver was left behind is not known", setup.client_id)
     except ConnectError as refused:  # who may not use the id, has had no driver with it
         log.info("%s: %s", setup.client_id, refused)
 

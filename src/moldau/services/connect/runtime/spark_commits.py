@@ -26,6 +26,10 @@ log = logging.getLogger("moldau.connect")
 _TIMEOUT_SECONDS = 30.0
 
 
+class NotAlone(Retriable):
+    """Tasks of the local engine have not left the group yet: nothing that Spark is to blame for."""
+
+
 def transactional_id(setup: TaskSetup) -> str:
     """Of a sink on Spark: its first task, the only one there."""
     return f"{setup.transactional_id_of(0)}-spark"
@@ -56,7 +60,7 @@ class SparkCommits:
 
     def open(self, places: Sequence[TopicPartition]) -> dict[TopicPartition, Notes]:
         """Where the group stands, and which runs were noted behind that; older drivers are fenced, and the
-        group has no members. Retriable, ConnectError."""
+        group has no members. NotAlone, Retriable, ConnectError."""
         self._producer = _opened(self._setup)
         wanted = [KafkaPartition(*each) for each in places]
         try:
@@ -74,7 +78,7 @@ class SparkCommits:
         return notes
 
     def _see_that_it_is_alone(self) -> None:
-        """The local engine's tasks, wherever they run, have left the group. Retriable."""
+        """The local engine's tasks, wherever they run, have left the group. NotAlone, Retriable."""
         group = self._setup.group
         admin = self._setup.admin()
         try:
@@ -85,7 +89,7 @@ class SparkCommits:
                 return
             raise
         if count:
-            raise Retriable(
+            raise NotAlone(
                 f"the group {group} has {count} members, tasks of the local engine: the query starts when "
                 "they have left"
             )

@@ -35,6 +35,7 @@ from moldau.services.connect.runtime.restarts import Restarts
 from moldau.services.connect.runtime.rows import RESTART_ROWS, settings_of
 from moldau.services.connect.runtime.setup import TaskSetup
 from moldau.services.connect.runtime.sink_member import SessionLost
+from moldau.services.connect.runtime.spark_commits import NotAlone
 
 log = logging.getLogger("moldau.connect")
 
@@ -118,17 +119,21 @@ class TaskThread:
                     log.info("%s: at its stop: %s", self._setup.client_id, hiding.text(str(failure)))
                     return
                 ran_ms = self._shared.clock.monotonic_ms() - began_ms
-                self._away_from_spark(hiding.text(str(failure)))
+                if not isinstance(failure, NotAlone):
+                    self._away_from_spark(hiding.text(str(failure)), ran_ms)
                 if not self._failed(hiding.text(sentence_and_details(failure)), restarts.failed(ran_ms)):
                     return
 
-    def _away_from_spark(self, why: str) -> None:
+    def _away_from_spark(self, why: str, ran_ms: float) -> None:
         """A sink that `auto` moved to Spark, and that fails there again and again, runs here. (Both engines
         begin where its group stands.)"""
         config, worker = self._setup.config, self._shared.worker
         if self._engine.name != SPARK or asked_engine(config, worker) != AUTO:
             return
-        self._spark_failures += 1
+        ran_well = (
+            ran_ms >= settings_of(RESTART_ROWS, config, self._setup.connector)["moldau.restart.reset.ms"]
+        )
+        self._spark_failures = 1 if ran_well else self._spark_failures + 1
         if self._spark_failures >= _SPARK_FAILURES_MAX:
             reason = (
                 f"auto: it failed on Spark {self._spark_failures} times: {why.partition(chr(10))[0][:300]}"
