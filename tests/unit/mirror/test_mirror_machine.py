@@ -197,3 +197,21 @@ def test_a_leader_epoch_that_is_made_up_is_a_fault() -> None:
     other.write(1)
     other.settle()
     assert [type(each) for each in other.machine.appended(Ends(0, 1, 0), 2**31 - 1, 5)] == [Fault]
+
+
+def test_records_that_cannot_be_appended_are_asked_for_less_and_less_often() -> None:
+    model = Model()
+    model.write(1)
+    model.settle()
+    machine, pauses = model.machine, []
+    for _ in range(4):
+        machine.asked(1, model.now_ms)
+        machine.fetched(0, 5, 0, memoryview(b"damaged"), Ends(0, 1, 0), model.now_ms)
+        machine.failed("the crc is wrong", model.now_ms)
+        pauses.append(machine.resume_ms - model.now_ms)
+        model.now_ms = machine.resume_ms
+        model.todo += machine.tick(model.now_ms)
+        while model.todo:
+            model.step()
+        assert machine.state is State.FETCHING
+    assert pauses == [100, 200, 400, 800]

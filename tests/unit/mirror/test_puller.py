@@ -181,3 +181,35 @@ def test_a_fault_that_cannot_be_written_is_told_again() -> None:
         assert (len(asked), answers) == (3, [])
 
     run(scenario())
+
+
+def test_a_source_that_does_not_wait_is_not_asked_as_fast_as_it_answers() -> None:
+    async def scenario() -> None:
+        world = World()
+        pulled = world.pulled("t", "t", 5)
+        pauses: list[float] = []
+        asked = 0
+
+        async def send(*request: Any, **more: Any) -> FetchResponse:
+            nonlocal asked
+            asked += 1
+            return answer("t", b"" if asked < 4 else b"news")
+
+        async def pause(pause_ms: float) -> None:
+            pauses.append(pause_ms)
+
+        world.puller._source.send = send  # type: ignore[method-assign]
+        world.parts.pause = pause
+        real_append = world.puller.append
+
+        def append(each: Pulled, records: memoryview, source_start: int) -> memoryview | None:
+            if len(records):
+                world.fetch.close()
+            return real_append(each, records, source_start)
+
+        world.puller.append = append  # type: ignore[method-assign]
+        await world.fetch.run()
+        assert (asked, pauses) == (4, [20.0] * 3)
+        assert pulled.partition.log.appended[-1] == b"news"
+
+    run(scenario())

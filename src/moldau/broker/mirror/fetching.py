@@ -34,6 +34,7 @@ _NO_SESSION, _FULL_FETCH = 0, -1
 _SPARE_MS = 10_000
 _PARTITIONS_MAX = 500
 _SHORT_WAIT_MS = 20
+_EMPTY_PAUSE_MS = 20.0
 
 
 class SourceFetch:
@@ -65,10 +66,15 @@ class SourceFetch:
             if not due:
                 await self._news.wait()
                 continue
+            began_ms, bytes_before = self._puller.now_ms(), self._puller.bytes_pulled
             try:
                 await self._fetch(due)
             except Exception:
                 self._puller.failed_by_bug(due)
+            # A source that does not wait until it has something is not asked as fast as it answers.
+            took_ms = self._puller.now_ms() - began_ms
+            if self._puller.bytes_pulled == bytes_before and took_ms < _EMPTY_PAUSE_MS:
+                await self._parts.pause(_EMPTY_PAUSE_MS - took_ms)
 
     def _due(self) -> list[Pulled]:
         """Partitions for the next request, each time beginning with another one: an answer has a limit, which

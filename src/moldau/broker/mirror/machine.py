@@ -233,7 +233,7 @@ class Machine:
     def _go_on(self) -> Outputs:
         if not self._compared:
             return [AskLast()]
-        self.state, self.problem, self._failures = State.FETCHING, "", 0
+        self.state, self.problem = State.FETCHING, ""
         if self._told_start:
             return []
         self._told_start = True
@@ -267,7 +267,6 @@ class Machine:
             return self.leader_lost(f"the source answered {error_name(error_code)}", now_ms)
         if error_code:
             return self.failed(f"the source answered {error_name(error_code)}", now_ms)
-        self._failures = 0
         self.high_watermark = high_watermark
         if ends.end_offset >= high_watermark:
             self._is_level()
@@ -283,6 +282,7 @@ class Machine:
         """
         if self.state is not State.FETCHING:
             return []
+        self._failures = 0
         if ends.end_offset >= self.high_watermark:
             self._is_level()
         if next_epoch > LEADER_EPOCH_MAX:
