@@ -138,20 +138,22 @@ class SourceCluster:
         request = MetadataRequest(topics=wanted, allow_auto_topic_creation=False)
         answer: MetadataResponse = await self.ask_any(request, version_min=4)
         self._learn(answer)
-        return {
-            topic.name: SourceTopic(
-                topic.name,
-                topic.topic_id or ZERO_UUID,
-                {
-                    row.partition_index: SourcePartition(row.leader_id, row.leader_epoch)
-                    for row in topic.partitions
-                },
-                topic.error_code,
-                topic.is_internal,
+        found: dict[str, SourceTopic] = {}
+        slices = self._parts.lane.slices()
+        for topic in answer.topics:
+            if topic.name is None:
+                continue
+            partitions = {
+                row.partition_index: SourcePartition(row.leader_id, row.leader_epoch)
+                for row in topic.partitions
+            }
+            topic_id = topic.topic_id or ZERO_UUID
+            found[topic.name] = SourceTopic(
+                topic.name, topic_id, partitions, topic.error_code, topic.is_internal
             )
-            for topic in answer.topics
-            if topic.name is not None
-        }
+            if slices.spent():
+                await slices.next_slice()
+        return found
 
     def _learn(self, answer: MetadataResponse) -> None:
         self.cluster_id = answer.cluster_id or ""

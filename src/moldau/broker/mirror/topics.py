@@ -1,6 +1,6 @@
 """Which topics a link mirrors, and making them here: for who creates a link, and for its upkeep."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -33,10 +33,15 @@ class Found(NamedTuple):
     source: SourceTopic
 
 
-def wanted_topics(topics: Mapping[str, SourceTopic], settings: MirrorSettings) -> list[Found]:
-    """Those that the link mirrors, by name. A name that stands in `topics` itself is never excluded."""
+def wanted_topics(
+    topics: Mapping[str, SourceTopic], settings: MirrorSettings
+) -> Generator[None, None, list[Found]]:
+    """Those that the link mirrors, by name, in steps: a source may have very many. A name that stands in
+    `topics` itself is never excluded.
+    """
     found = []
     for name, topic in sorted(topics.items()):
+        yield
         if topic.error_code or topic.is_internal or name in INTERNAL_TOPICS:
             continue
         if name in settings.topics or matches(name, settings.topics, settings.topics_exclude):

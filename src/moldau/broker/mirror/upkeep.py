@@ -61,8 +61,8 @@ class LinkUpkeep:
 
     async def _round(self) -> None:
         topics = await self._source.topics(None)
+        found = await self._parts.lane.slices().run(wanted_topics(topics, self._settings))
         image = self._parts.image()
-        found = wanted_topics(topics, self._settings)
         new = [each for each in found if each.name not in image.mirrors]
         outcomes = await mirror_topics(self._parts, self._source, self.link.name, self._settings, new)
         refused = {name: outcome.message or "" for name, outcome in outcomes if outcome.failed}
@@ -96,7 +96,10 @@ class LinkUpkeep:
         wanted = await source_configs(self._source, [each.source.name for each in mine], self._settings)
         image = self._parts.image()
         changes = []
+        slices = self._parts.lane.slices()
         for name, source in mine:
+            if slices.spent():
+                await slices.next_slice()
             there = wanted.get(source.name)
             if there is None:
                 continue

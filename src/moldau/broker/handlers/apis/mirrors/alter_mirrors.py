@@ -103,7 +103,7 @@ async def _set_link(broker: Broker, request: AlterMirrorsRequest) -> AlterMirror
     except SettingError as error:
         return _refused(ErrorCode.INVALID_CONFIG, error.sentence)
     try:
-        found = wanted_topics(await source.topics(None), settings)
+        found = await parts.lane.slices().run(wanted_topics(await source.topics(None), settings))
         if source.cluster_id and source.cluster_id == image.cluster_id:
             return _refused(ErrorCode.INVALID_CONFIG, "bootstrap.servers names this cluster itself")
         outcome = await broker.controller.decide(
