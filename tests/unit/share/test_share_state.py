@@ -155,3 +155,13 @@ def test_states_of_deleted_topics_are_forgotten() -> None:
     assert KEY in log.shard.states
     log.do(log.shard.topics_deleted(frozenset({KEY.topic_id})))
     assert not log.shard.states
+
+
+def test_an_initialization_that_comes_twice_does_not_begin_anew_what_is_in_use() -> None:
+    log = Log()
+    log.begin(3, -1)
+    assert log.write(start=50, state_epoch=3) == 0
+    assert log.begin(3, -1) == 0
+    assert log.shard.states[KEY].start_offset == 50
+    assert log.begin(4, -1) == 0
+    assert log.shard.states[KEY].start_offset == -1

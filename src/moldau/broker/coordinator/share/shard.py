@@ -1,6 +1,7 @@
 """The share-partitions of one partition of `__share_group_state`: the state machine in a coordinator shard.
 
-    initialize   a snapshot with a new state epoch, whatever was there
+    initialize   a snapshot with a new state epoch, whatever was there; nothing if it has this epoch already:
+                 the request came twice, and the state may be in use by now
     read         the state; a later leader epoch is written down first, and fences the leaders before it
     write        an update, or a snapshot after `updates_max` of them
     delete       a tombstone
@@ -94,6 +95,8 @@ class StateShard:
         before = self.states.get(key)
         if before is not None and before.state_epoch > state_epoch:
             return Result(Outcome(ErrorCode.FENCED_STATE_EPOCH))
+        if before is not None and before.state_epoch == state_epoch:
+            return Result(Outcome(ErrorCode.NONE))
         snapshot_epoch = 0 if before is None else before.snapshot_epoch + 1
         ended_count = NOT_KNOWN if start_offset == NOT_CHOSEN else 0
         state = ShareState(snapshot_epoch, state_epoch, 0, start_offset, ended_count, now_ms)

@@ -8,11 +8,15 @@
 
 Each begins with a record that says what may exist at the share coordinators (share/states.py), and ends with
 one that says what does. What fails in between is found in the records, and asked for again.
+
+For each group one of them is under way at a time, and looks at the records when its turn comes: a state that
+was initialized, and is in use, is not begun anew or deleted by a request that has waited behind.
 """
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
 from moldau.broker.coordinator.group.share import records
@@ -60,6 +64,16 @@ class Deciding(Protocol):
     def shard_of(self, group_id: str) -> "GroupShard | None": ...
 
 
+class _Turn:
+    """Of a group. `users` have it or wait for it."""
+
+    __slots__ = ("lock", "users")
+
+    def __init__(self) -> None:
+        self.lock = asyncio.Lock()
+        self.users = 0
+
+
 class ShareAdministration:
     """See the module."""
 
@@ -76,6 +90,7 @@ class ShareAdministration:
         self._end_offsets = end_offsets
         self._tasks: set[asyncio.Future[Any]] = set()
         self._initializing: dict[str, asyncio.Future[None]] = {}
+        self._turns: dict[str, _Turn] = {}
 
     def stop(self) -> None:
         """Give up what is under way."""
@@ -93,16 +108,34 @@ class ShareAdministration:
         if not task.cancelled() and task.exception() is not None:
             _log.error("share-partitions' states: this is a bug", exc_info=task.exception())
 
+    @asynccontextmanager
+    async def _turn(self, group_id: str) -> AsyncIterator[None]:
+        """Wait until nothing else is under way for the group."""
+        turn = self._turns.setdefault(group_id, _Turn())
+        turn.users += 1
+        try:
+            async with turn.lock:
+                yield
+        finally:
+            turn.users -= 1
+            if not turn.users:
+                del self._turns[group_id]
+
+    def _group(self, group_id: str) -> ShareGroup | None:
+        shard = self._groups.shard_of(group_id)
+        return None if shard is None else shard.share.get(group_id)
+
     # Members
 
     def initialize(self, group_id: str, group_epoch: int, topics: Mapping[bytes, StateTopic]) -> None:
         """Have these share-partitions begun, and assigned to members then."""
-        before = self._initializing.get(group_id)
 
         async def work() -> None:
-            if before is not None and not before.done():
-                await asyncio.wait([before])
-            await self._initialize(group_id, group_epoch, topics)
+            async with self._turn(group_id):
+                group = self._group(group_id)
+                if group is not None:
+                    wanted = group.states.still_initializing(topics)
+                    await self._initialize(group_id, group_epoch, wanted)
 
         task = self._initializing[group_id] = self._begin(work())
 
@@ -155,10 +188,21 @@ class ShareAdministration:
         self._begin(self._delete_states(group_id, topics))
 
     async def _delete_states(self, group_id: str, topics: Mapping[bytes, StateTopic]) -> None:
-        failed = await self._deleted(group_id, topics)
-        if not failed:
-            ids = list(topics)
-            self._groups.submit_for(group_id, lambda shard, now_ms: shard.share.end_deletion(group_id, ids))
+        async with self._turn(group_id):
+            group = self._group(group_id)
+            if group is None:
+                return
+            left = {key: each for key, each in topics.items() if key in group.states.deleting}
+            self._end_deletion(group_id, left, await self._deleted(group_id, left))
+
+    def _end_deletion(
+        self, group_id: str, topics: Mapping[bytes, StateTopic], failed: Mapping[bytes, int]
+    ) -> None:
+        """The others' states are gone. What failed stays in the records, and is tried again while the group
+        has members."""
+        gone = [topic_id for topic_id in topics if topic_id not in failed]
+        if gone:
+            self._groups.submit_for(group_id, lambda shard, now_ms: shard.share.end_deletion(group_id, gone))
 
     async def _deleted(self, group_id: str, topics: Mapping[bytes, StateTopic]) -> dict[bytes, int]:
         """Delete the states of these share-partitions; error codes by topic."""
@@ -184,16 +228,20 @@ class ShareAdministration:
             result = shard.share.begin_deletion(group_id, list(group.states.known()))
             return Result(group.states.known(), result.records)
 
-        topics = await settled(self._groups.decide_for(group_id, begin, row))
-        if isinstance(topics, DeletableGroupResult):
-            return topics
-        failed = await self._deleted(group_id, self._with_partitions(topics))
-        if failed:
-            return row(next(iter(failed.values())))
-        result: DeletableGroupResult = await settled(
-            self._groups.decide_for(group_id, lambda shard, now_ms: shard.delete_group(group_id), row)
-        )
-        return result
+        async with self._turn(group_id):
+            topics = await settled(self._groups.decide_for(group_id, begin, row))
+            if isinstance(topics, DeletableGroupResult):
+                return topics
+            failed = await self._deleted(group_id, self._with_partitions(topics))
+            if failed:
+                result = row(next(iter(failed.values())))
+            else:
+                result = await settled(
+                    self._groups.decide_for(group_id, lambda shard, now_ms: shard.delete_group(group_id), row)
+                )
+            if result.error_code:  # a member has joined meanwhile, say: its topics get new states
+                self._end_deletion(group_id, topics, failed)
+            return result
 
     def _with_partitions(self, topics: Mapping[bytes, StateTopic]) -> dict[bytes, StateTopic]:
         """Of topics whose deletion was begun before, the records have only the names."""
@@ -210,6 +258,12 @@ class ShareAdministration:
         self, request: delete_messages.DeleteShareGroupOffsetsRequest
     ) -> delete_messages.DeleteShareGroupOffsetsResponse:
         """DeleteShareGroupOffsets."""
+        async with self._turn(request.group_id):
+            return await self._delete_offsets(request)
+
+    async def _delete_offsets(
+        self, request: delete_messages.DeleteShareGroupOffsetsRequest
+    ) -> delete_messages.DeleteShareGroupOffsetsResponse:
         group_id, image = request.group_id, self._image()
         response = delete_messages.DeleteShareGroupOffsetsResponse
         named = [(topic.topic_name, image.topics.get(topic.topic_name)) for topic in request.topics]
@@ -256,6 +310,12 @@ class ShareAdministration:
         self, request: alter_messages.AlterShareGroupOffsetsRequest
     ) -> alter_messages.AlterShareGroupOffsetsResponse:
         """AlterShareGroupOffsets: the states of these share-partitions begin anew."""
+        async with self._turn(request.group_id):
+            return await self._alter_offsets(request)
+
+    async def _alter_offsets(
+        self, request: alter_messages.AlterShareGroupOffsetsRequest
+    ) -> alter_messages.AlterShareGroupOffsetsResponse:
         group_id, image = request.group_id, self._image()
         response = alter_messages.AlterShareGroupOffsetsResponse
         wanted: dict[Key, int] = {}

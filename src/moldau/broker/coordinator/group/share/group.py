@@ -52,9 +52,10 @@ class ShareGroup:
         self.targets: dict[str, Assignment] = journal.dict()
         self.states = SharePartitionStates()
         # In memory only: the image changed in a way that may concern this group; and when the share
-        # coordinator was last asked to initialize share-partitions.
+        # coordinator was last asked to initialize share-partitions, or to delete what could not be deleted.
         self.topics_changed = True
         self.asked_at_ms: int | None = None
+        self.deletes_asked_at_ms: int | None = None
 
     # What replay does
 

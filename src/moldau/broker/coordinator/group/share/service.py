@@ -15,6 +15,7 @@ from moldau.broker.coordinator.group.share import records
 from moldau.broker.coordinator.group.share.describe import describe
 from moldau.broker.coordinator.group.share.group import ShareGroup
 from moldau.broker.coordinator.group.share.heartbeat import (
+    INITIALIZE_RETRY_MS,
     ShareLimits,
     Surroundings,
     confirmed,
@@ -129,6 +130,8 @@ class ShareGroups:
                 kept.topics_changed = False
             if asks:
                 kept.asked_at_ms = now_ms
+            if kept.states.deleting:
+                self._retry_deletion(kept, now_ms)
 
         def ask() -> None:
             if asks:
@@ -260,6 +263,13 @@ class ShareGroups:
         }
         if group.states.deleting:
             self._deletes(group.group_id, {**group.states.deleting, **deleting})
+
+    def _retry_deletion(self, group: ShareGroup, now_ms: int) -> None:
+        """States that are still being deleted keep members from their topics: go on with it now and then."""
+        asked_at_ms = group.deletes_asked_at_ms
+        if asked_at_ms is None or not 0 <= now_ms - asked_at_ms < INITIALIZE_RETRY_MS:
+            group.deletes_asked_at_ms = now_ms
+            self.resume(group)
 
     def on_deadline(self, group: ShareGroup, name: str, member_id: str, now_ms: int) -> Result[None]:
         """A member missed a deadline."""

@@ -99,6 +99,16 @@ class SharePartitionStates:
         gone = frozenset(topic_ids)
         return replace(self, deleting={key: each for key, each in self.deleting.items() if key not in gone})
 
+    def still_initializing(self, topics: StateTopics) -> dict[bytes, StateTopic]:
+        """Those of these that are not confirmed yet, nor deleted."""
+        found = {}
+        for topic_id, each in topics.items():
+            known = self.initializing.get(topic_id)
+            partitions = frozenset() if known is None else each.partitions & known.partitions
+            if partitions:
+                found[topic_id] = each._replace(partitions=partitions)
+        return found
+
     def known(self) -> dict[bytes, StateTopic]:
         """All that may have state."""
         return dict(_with(_with(self.initialized, self.initializing), self.deleting))
