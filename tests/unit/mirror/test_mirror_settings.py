@@ -106,3 +106,22 @@ def test_a_source_with_very_many_topics_is_looked_through_in_steps() -> None:
     there = {str(number): SourceTopic(str(number), bytes(16), {}) for number in range(100)}
     settings = mirror_settings({"bootstrap.servers": "a:1", "topics": ".*"})
     assert sum(1 for _ in wanted_topics(there, settings)) == 100
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("sasl.oauthbearer.token.endpoint.url", "file:///etc/moldau/tls.key"),
+        ("sasl.oauthbearer.token.endpoint.url", " FILE:///etc/moldau/tls.key"),
+        ("sasl.oauthbearer.assertion.file", "/etc/moldau/tls.key"),
+        ("sasl.oauthbearer.assertion.template.file", "/etc/moldau/users.json"),
+    ],
+)
+def test_no_file_of_the_brokers_is_sent_to_a_source(name: str, value: str) -> None:
+    """Whoever may make links chooses the source; it would get the file as a token."""
+    login = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "OAUTHBEARER", name: value}
+    with pytest.raises(SettingError, match="no file of the broker's"):
+        mirror_settings({"bootstrap.servers": "a:1", **login})
+    own = {**login, "sasl.oauthbearer.token.endpoint.url": "https://login.example/token"}
+    own = {key: each for key, each in own.items() if not key.endswith(".file")}
+    assert mirror_settings({"bootstrap.servers": "a:1", **own}).bootstrap_servers == ("a:1",)

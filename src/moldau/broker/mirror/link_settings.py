@@ -1,6 +1,7 @@
 """A link's settings as texts: checked, and which of them are secrets."""
 
 from collections.abc import Mapping, Sequence
+from urllib.parse import urlsplit
 
 from moldau.common.core.patterns import PatternError, compile_pattern
 from moldau.common.credentials.client.options import client_security, is_security_setting
@@ -23,6 +24,7 @@ def mirror_settings(texts: Mapping[str, str]) -> MirrorSettings:
     for name in texts:
         if name not in MirrorSettings.ROWS and not is_security_setting(name):
             raise SettingError(name, f"{name} is no setting of a link")
+    _refuse_files(texts)
     settings = parse_all(MirrorSettings, own)
     _check(settings)
     try:
@@ -34,6 +36,23 @@ def mirror_settings(texts: Mapping[str, str]) -> MirrorSettings:
     for server in settings.bootstrap_servers:
         address(server)
     return settings
+
+
+_TOKEN_URL = "sasl.oauthbearer.token.endpoint.url"
+_ASSERTIONS = "sasl.oauthbearer.assertion."
+
+
+def _refuse_files(texts: Mapping[str, str]) -> None:
+    """A file of the broker's that is read as a token goes to whom the link names: who may make links would
+    read any file with it (in Kafka's clients: CVE-2025-27817).
+    """
+    for name, value in texts.items():
+        as_token = name == _TOKEN_URL and urlsplit(value).scheme not in ("http", "https")
+        if as_token or (name.startswith(_ASSERTIONS) and name.endswith(".file")):
+            text = (
+                f"{name}: a link sends no file of the broker's; name a token endpoint (https:) and a secret"
+            )
+            raise SettingError(name, text)
 
 
 def address(server: str) -> tuple[str, int]:

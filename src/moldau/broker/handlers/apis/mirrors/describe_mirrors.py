@@ -67,6 +67,18 @@ def _link(broker: Broker, image: Image, link: MirrorLink) -> Generator[None, Non
         if mirror.link == link.name:
             topics.append(_topic(broker, image, topic, mirror, puller, puller_rows.get(topic, {})))
             yield
+    committed = []
+    for row in list(() if groups is None else groups.rows.values()):
+        committed.append(
+            MirrorGroupData(
+                group_id=row.group,
+                topic=row.topic,
+                partition=row.partition,
+                source_offset=row.source_offset,
+                offset=row.offset,
+            )
+        )
+        yield
     return LinkData(
         name=link.name,
         problem="; ".join(dict.fromkeys(problems)),
@@ -75,16 +87,7 @@ def _link(broker: Broker, image: Image, link: MirrorLink) -> Generator[None, Non
             for key, value in sorted(link.settings.items())
         ],
         topics=topics,
-        groups=[
-            MirrorGroupData(
-                group_id=row.group,
-                topic=row.topic,
-                partition=row.partition,
-                source_offset=row.source_offset,
-                offset=row.offset,
-            )
-            for row in (() if groups is None else groups.rows.values())
-        ],
+        groups=committed,
     )
 
 
