@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from threading import current_thread
+from threading import Event, current_thread
 
 import pytest
 from worker.fakes import FakeRuntime, alone, eventually
@@ -181,6 +181,32 @@ def test_no_class_is_looked_for_on_the_thread_that_answers(
     herder.close()
     assert threads
     assert current_thread().name not in threads
+
+
+def test_how_connectors_are_is_told_while_requests_wait_for_kafka(
+    running: tuple[Worker, FakeRuntime], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worker, _ = running
+    worker.put_config("c", {"tasks": "1"}, may_exist=False)
+    eventually(lambda: len(worker.ask.states("c")) == 2)
+    kafka_is_back = Event()
+    monkeypatch.setattr(worker, "put_config", lambda *_, **__: kafka_is_back.wait(120))
+    herder = RestHerder(worker, worker._settings, lambda: "")
+
+    async def ask() -> None:
+        waiting = [
+            asyncio.ensure_future(herder.put_config(f"d{each}", {}, None, may_replace=True))
+            for each in range(40)
+        ]
+        try:
+            assert (await asyncio.wait_for(herder.status("c"), 30)).tasks
+            assert (await asyncio.wait_for(herder.info("c"), 30)).name == "c"
+        finally:
+            kafka_is_back.set()
+            await asyncio.gather(*waiting)
+
+    asyncio.run(ask())
+    herder.close()
 
 
 def test_nobody_sets_the_tasks_of_a_worker_without_a_group(running: tuple[Worker, FakeRuntime]) -> None:

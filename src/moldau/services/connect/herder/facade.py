@@ -30,7 +30,7 @@ from moldau.services.connect.stores.configs import RestartAsked
 from moldau.services.connect.stores.offsets import KnownOffset
 
 ResultT = TypeVar("ResultT")
-_THREADS = 16
+_THREADS, _ASKING_THREADS = 16, 4
 _SENTENCE_CHARS_MAX = 300
 _READY = "Worker has completed startup and is ready to handle requests."
 _STUCK = "Worker was unable to handle this request and may be unable to handle others."
@@ -43,12 +43,14 @@ class RestHerder:
         self._worker, self._settings, self._ask_cluster_id = worker, settings, cluster_id
         self._cluster_id = ""
         self._pool = ThreadPoolExecutor(_THREADS, "connect-rest")
+        # Nothing in it waits for Kafka: how connectors are can be seen while it is away.
+        self._asking = ThreadPoolExecutor(_ASKING_THREADS, "connect-rest-questions")
         # Of their own: however many systems do not answer when offsets change, all else is answered.
         self._changing = ThreadPoolExecutor(CHANGES_MAX + _THREADS, "connect-rest-offsets")
 
     def close(self) -> None:
         """End the threads."""
-        for each in (self._pool, self._changing):
+        for each in (self._pool, self._asking, self._changing):
             each.shutdown(wait=False, cancel_futures=True)
 
     async def _call(self, work: Callable[[], ResultT], pool: ThreadPoolExecutor | None = None) -> ResultT:
@@ -92,11 +94,11 @@ class RestHerder:
 
     async def info(self, name: str) -> ConnectorInfo:
         """See Herder. In a thread: what kind it is, its class says, whose module may have to be imported."""
-        return await self._call(lambda: self._worker.ask.info(name))
+        return await self._call(lambda: self._worker.ask.info(name), self._asking)
 
     async def status(self, name: str) -> ConnectorStatus:
         """See Herder. In a thread, as `info`."""
-        return await self._call(lambda: self._worker.ask.status(name))
+        return await self._call(lambda: self._worker.ask.status(name), self._asking)
 
     async def task_configs(self, name: str) -> Sequence[tuple[TaskId, Mapping[str, str]]]:
         """See Herder."""
