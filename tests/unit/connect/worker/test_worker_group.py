@@ -4,11 +4,17 @@ nothing."""
 from collections.abc import Iterator
 
 import pytest
+from confluent_kafka.cimpl import NewTopic
 from worker.fakes import FakeRuntime, Peers, eventually, member
 
+from moldau.client.cluster import Cluster
+from moldau.connect import ConnectError, TopicPartition
+from moldau.services.connect.herder.cluster import KafkaSide
 from moldau.services.connect.herder.interface import HerderProblem, NotLeader
 from moldau.services.connect.herder.worker import Worker
 from moldau.services.connect.runtime.interface import State, TaskId
+from moldau.services.connect.runtime.setup import TaskSetup
+from moldau.services.connect.runtime.spark_commits import SparkCommits
 from moldau.services.connect.stores.shared import SharedStores
 from moldau.testing import Broker
 
@@ -90,4 +96,29 @@ def test_a_leader_that_was_fenced_leads_again_when_its_group_says_so(broker: Bro
         eventually(put)
         assert chief._membership.generation != generation
     finally:
+        worker.close()
+
+
+def test_a_spark_driver_that_was_left_behind_does_not_undo_a_reset(broker: Broker) -> None:
+    """Of a worker that slept, say: its connector was stopped, and its offsets reset, without it."""
+    servers = broker.bootstrap_servers
+    worker, _ = member(servers, "resets", "http://one:1/", Peers())
+    setup = TaskSetup(TaskId("s", 0), {"topics": "t"}, {"bootstrap.servers": servers, "group.id": "resets"})
+    consumer, admin = setup.consumer(), setup.admin()
+    driver, place = SparkCommits(setup, consumer), TopicPartition("t", 0)
+    try:
+        admin.create_topics([NewTopic("t", 1)])["t"].result(30)
+        leader(worker)
+        worker.put_config("s", {"kind": "sink", "topics": "t"}, may_exist=False, target=State.STOPPED)
+        driver.open([place])
+        driver.commit({place: 5}, "", [])
+        side = KafkaSide(lambda: Cluster(servers))
+        assert side.group_offsets("connect-s") == {tuple(place): 5}
+        worker.reset_offsets("s")
+        with pytest.raises(ConnectError):
+            driver.commit({place: 9}, "", [])
+        assert side.group_offsets("connect-s") == {}
+    finally:
+        driver.close()
+        consumer.close()
         worker.close()

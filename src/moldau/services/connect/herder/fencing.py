@@ -12,8 +12,12 @@ import logging
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
+from moldau.client.admin.problem import KafkaProblem
+from moldau.common.protocol.errors import ErrorCode
 from moldau.services.connect.herder.loop import Loop
 from moldau.services.connect.herder.parts import RETRY_SECONDS, Parts
+from moldau.services.connect.runtime.setup import driver_id
+from moldau.services.connect.settings import WorkerSettings
 from moldau.services.connect.stores.configs import Config, ConfigsState, fencing_record
 from moldau.services.connect.stores.interface import WRITE_SECONDS, Cluster, Stores
 
@@ -23,8 +27,9 @@ log = logging.getLogger("moldau.connect.herder")
 class Fencing:
     """The leader's side. What the loop does is short: `needed`, then `fence` beside it, then `done`."""
 
-    def __init__(self, group_id: str, stores: Stores, cluster: Cluster) -> None:
-        self._group_id, self._stores, self._cluster = group_id, stores, cluster
+    def __init__(self, settings: WorkerSettings, stores: Stores, cluster: Cluster) -> None:
+        self._group_id, self._stores, self._cluster = settings.group_id, stores, cluster
+        self._has_transactions = settings.exactly_once_source_support.lower() != "disabled"
 
     def needed(self, name: str) -> tuple[int, Sequence[str]] | None:
         """How many tasks a connector has now, and the transactional ids to fence before they start; None:
@@ -54,6 +59,17 @@ class Fencing:
         count = self._stores.configs().fenced_counts.get(name, 0)
         if count:
             self._cluster.fence(self._ids(name, count))
+
+    def fence_driver(self, name: str) -> None:
+        """No Spark driver of this sink that was left behind moves its group's offsets any more (before they
+        are changed): those of a transaction the group takes from whoever has the id. ClientError."""
+        if not (self._group_id and self._has_transactions):
+            return
+        try:
+            self._cluster.fence([driver_id(self._group_id, name)])
+        except KafkaProblem as refused:  # who may not use the id, has had no driver with it
+            if refused.error_code != ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
+                raise
 
     def _ids(self, name: str, count: int) -> list[str]:
         return [f"{self._group_id}-{name}-{index}" for index in range(count)]

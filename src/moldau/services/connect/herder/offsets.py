@@ -146,6 +146,7 @@ class Offsets:
         finally:
             connector.stop()
         still()
+        self._fencing.fence_driver(name)
         if is_reset:
             self._cluster.delete_group(group)
             return True

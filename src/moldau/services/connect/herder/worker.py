@@ -85,7 +85,7 @@ class Worker:
         self._loop = Loop("connect-herder")
         self._pool = ThreadPoolExecutor(4, "connect-peer")
         here = Here()
-        self._fencing = Fencing(parts.settings.group_id, parts.stores, parts.cluster)
+        self._fencing = Fencing(parts.settings, parts.stores, parts.cluster)
         self._offsets = Offsets(parts.stores, parts.cluster, self._fencing, parts.started)
         self._leading = Leading(parts, self._loop, self._is_closing)
         self._changes = OffsetChanges(parts, self._loop, self._leading)

@@ -91,6 +91,11 @@ class TaskSetup:
         worker = self.worker.get("group.id", "connect-cluster")
         return f"{worker}-{self.connector}-{task}"
 
+    @property
+    def driver_id(self) -> str:
+        """The transactional id of a sink's driver on Spark."""
+        return driver_id(self.worker.get("group.id", "connect-cluster"), self.connector)
+
     def consumer_texts(self) -> dict[str, str]:
         """A consumer's settings as they were given, without those of a group's member (for Spark's
         source)."""
@@ -155,6 +160,11 @@ class TaskSetup:
             **_behind(worker_prefix, self.worker),
             **_behind(connector_prefix, self.config),
         }
+
+
+def driver_id(worker_group: str, connector: str) -> str:
+    """The transactional id of a sink on Spark: of its first task, the only one there."""
+    return f"{worker_group}-{connector}-0-spark"
 
 
 def shared_client_settings(worker: Mapping[str, str]) -> dict[str, str]:

@@ -30,24 +30,19 @@ class NotAlone(Retriable):
     """Tasks of the local engine have not left the group yet: nothing that Spark is to blame for."""
 
 
-def transactional_id(setup: TaskSetup) -> str:
-    """Of a sink on Spark: its first task, the only one there."""
-    return f"{setup.transactional_id_of(0)}-spark"
-
-
 def fence(setup: TaskSetup) -> None:
     """A driver of this connector that was left behind moves no offsets any more. Retriable, ConnectError."""
     _opened(setup).flush(0)
 
 
 def _opened(setup: TaskSetup) -> Producer:
-    producer = setup.producer("spark-producer", transactional_id=transactional_id(setup))
+    producer = setup.producer("spark-producer", transactional_id=setup.driver_id)
     try:
         producer.init_transactions(_TIMEOUT_SECONDS)
     except KafkaException as failed:
         error = failed.args[0]
         kind = Retriable if error.retriable() else ConnectError
-        raise kind(f"no transactions for the id {transactional_id(setup)}: {error.str()}") from failed
+        raise kind(f"no transactions for the id {setup.driver_id}: {error.str()}") from failed
     return producer
 
 
