@@ -76,7 +76,11 @@ class Member:
 
     def read_from_the_start(self) -> None:
         """The group begins at the beginning of its topics."""
-        setting = AlterableConfig(name="share.auto.offset.reset", config_operation=0, value="earliest")
+        self.set_group("share.auto.offset.reset", "earliest")
+
+    def set_group(self, name: str, value: str) -> None:
+        """A setting of the group."""
+        setting = AlterableConfig(name=name, config_operation=0, value=value)
         resource = AlterConfigsResource(
             resource_type=GROUP_RESOURCE, resource_name=self.group_id, configs=[setting]
         )

@@ -1,5 +1,8 @@
 """The state machine of a share-partition: what members get, and what becomes of it."""
 
+from collections.abc import Iterator
+
+from moldau.broker.share.record_runs import RecordRuns, Run
 from moldau.broker.share.share_partition import (
     Ack,
     AckType,
@@ -195,3 +198,40 @@ def test_locks_that_hold_nothing_do_not_pile_up() -> None:
     assert len(partition._locks) < 300
     assert not partition._locks_of
     assert AckType.ACCEPT == 1
+
+
+def test_nobody_gets_a_record_before_the_start_that_was_chosen_is_written() -> None:
+    partition = SharePartition(7)
+    partition.start_chosen()
+    assert partition.next_offset(LIMITS) is None
+    taken = partition.take_write()
+    assert taken is not None
+    assert taken.start_offset == 7
+    assert partition.next_offset(LIMITS) is None
+    partition.written()
+    assert partition.next_offset(LIMITS) == 7
+
+
+def test_locks_that_lie_within_one_another_end_in_one_walk() -> None:
+    count = 4000
+    limits = LIMITS._replace(locks_max=count)
+    partition = SharePartition(0)
+    partition.acquire("a", batches(count - 1), Wanted(count, count, strict=False), limits, 0)
+    for offset in range(count // 2 - 1):
+        pair = [Ack(offset, offset, RENEW), Ack(count - 1 - offset, count - 1 - offset, RENEW)]
+        assert partition.acknowledge("a", pair, limits, offset).error_code == 0
+    looked_at = 0
+    between = partition.records.between
+
+    def counted(first: int, last: int) -> Iterator[Run]:
+        nonlocal looked_at
+        for run in between(first, last):
+            looked_at += 1
+            yield run
+
+    partition.records.__class__ = type("Counted", (RecordRuns,), {"__slots__": ()})
+    type(partition.records).between = staticmethod(counted)  # type: ignore[method-assign, assignment]
+    assert partition.release("a", limits)
+    assert looked_at <= count
+    assert partition.acquired_count() == 0
+    assert [tuple(each) for each in partition.take_write().batches] == [(0, count - 1, 0, 1)]

@@ -6,8 +6,10 @@ import time
 from collections.abc import Iterator
 
 import pytest
+from confluent_kafka import Producer
 from share_requests import Member, acquired, until
 
+from moldau.broker.share import log_parts
 from moldau.common.protocol.errors import ErrorCode
 from moldau.testing import Broker
 
@@ -56,3 +58,26 @@ def test_a_refused_part_of_many_acknowledgements_is_told(broker: Broker) -> None
     member.session_epoch -= 1
     row = member.connection.ask(twice).responses[0].partitions[0]
     assert row.acknowledge_error_code == ErrorCode.INVALID_RECORD_STATE
+
+
+def test_what_aborted_transactions_left_is_passed_without_waiting(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log_parts, "BATCHES_MAX", 1)
+    first, second = Member(broker, "first", "passing"), Member(broker, "second", "passing")
+    topic_id = first.make_topic("passing")
+    first.read_from_the_start()
+    first.set_group("share.isolation.level", "read_committed")
+    first.write("passing", 10)
+    first.join("passing")
+    assert acquired(first.fetch(topic_id)) == [(0, 9, 1)]
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "transactional.id": "passing"})
+    producer.init_transactions(60)
+    producer.begin_transaction()
+    producer.produce("passing", b"aborted")
+    producer.flush(60)
+    producer.abort_transaction(60)
+    first.write("passing", 1)
+    began = time.monotonic()
+    assert acquired(second.fetch(topic_id, max_wait_ms=25_000)) == [(12, 12, 1)]
+    assert time.monotonic() - began < 20

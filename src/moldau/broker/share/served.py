@@ -34,7 +34,7 @@ from moldau.broker.share.share_partition import (
     StateBatch,
     Wanted,
 )
-from moldau.broker.share.taken import NOTHING, Taken
+from moldau.broker.share.taken import NOTHING, SKIPPED, Taken
 from moldau.broker.share.terms import Terms
 from moldau.common.core.clock import Clock
 from moldau.common.core.timers import TimerHandle, Timers
@@ -203,7 +203,7 @@ class ServedPartition:
         )
         self._changed()
         if not acquired:
-            return NOTHING
+            return NOTHING if (machine.next_offset(terms.limits) or 0) <= offset else SKIPPED
         return Taken(0, acquired, found.bytes_of(read.records, acquired[0].first, acquired[-1].last))
 
     def acknowledge(self, member_id: str, acks: list[Ack], *, renews: bool) -> Acknowledged:

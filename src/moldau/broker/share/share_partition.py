@@ -137,6 +137,7 @@ class SharePartition:
         self._written = 0
         self._dirty: list[StateBatch] = []
         self._start_dirty = False
+        self._start_is_new = False
         self._in_flight: tuple[StateBatch, ...] | None = None
         self._locks: list[tuple[float, int, Lock]] = []
         self._lock_number = 0
@@ -184,6 +185,8 @@ class SharePartition:
 
     def next_offset(self, limits: Limits) -> int | None:
         """Where to read for the next acquisition; None: nothing can be acquired now."""
+        if self._start_is_new:
+            return None
         for run in self.records.runs:
             if run.state is AVAILABLE and run.version <= self._written:
                 return run.first
@@ -381,18 +384,19 @@ class SharePartition:
         return self._release_locks(due, limits)
 
     def _release_locks(self, locks: Sequence[Lock], limits: Limits) -> bool:
-        parts: dict[tuple[int, int, str], None] = {}
+        parts: list[tuple[int, int, str]] = []
+        ended = {lock for lock in locks if lock.first < self.end_offset and lock.last >= self.start_offset}
+        if ended:  # one walk for all: each may lie between the others' records
+            first, last = min(lock.first for lock in ended), max(lock.last for lock in ended)
+            for run in self.records.between(max(first, self.start_offset), min(last, self.end_offset - 1)):
+                if run.lock is not None and run.lock in ended:
+                    parts.append((run.first, run.last, run.lock.member_id))
         for lock in locks:
-            first, last = max(lock.first, self.start_offset), min(lock.last, self.end_offset - 1)
-            if first <= last:
-                for run in self.records.between(first, last):
-                    if run.lock is lock:
-                        parts[run.first, run.last, lock.member_id] = None
             self._forget(lock)
         if not parts:
             return False
         self.records.rewrite(
-            sorted(parts), lambda run, member_id: self._end_hold(run, AckType.RELEASE, member_id, limits)
+            parts, lambda run, member_id: self._end_hold(run, AckType.RELEASE, member_id, limits)
         )
         self._advance()
         return True
@@ -452,8 +456,9 @@ class SharePartition:
             self._start_dirty = True
 
     def start_chosen(self) -> None:
-        """The start offset was chosen here, and is not written anywhere."""
-        self._start_dirty = True
+        """The start offset was chosen here, and is not written anywhere: until it is, nobody gets a record. A
+        leader that comes after this one would choose again, perhaps behind what members had."""
+        self._start_dirty = self._start_is_new = True
 
     def take_write(self) -> StateWrite | None:
         """What is to be written now; None: nothing, or a write is under way."""
@@ -470,6 +475,7 @@ class SharePartition:
         """The write that was taken last is committed."""
         batches, self._in_flight = self._in_flight or (), None
         self._written = self._version
+        self._start_is_new = False
         records, start_offset, end_offset = self.records, self.start_offset, self.end_offset
         parts = sorted(
             (max(each.first, start_offset), min(each.last, end_offset - 1), None)

@@ -18,3 +18,5 @@ class Taken(NamedTuple):
 
 
 NOTHING = Taken(0, [], b"")
+SKIPPED = Taken(0, [], b"")
+"""Nothing of what was read, but there may be something behind it."""

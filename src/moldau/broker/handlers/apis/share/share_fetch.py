@@ -28,7 +28,7 @@ from moldau.broker.share.sessions import (
     ShareSession,
 )
 from moldau.broker.share.share_partition import Wanted
-from moldau.broker.share.taken import NOTHING, Taken
+from moldau.broker.share.taken import NOTHING, SKIPPED, Taken
 from moldau.common.protocol.errors import ErrorCode, error_message
 from moldau.common.protocol.messages.share_fetch import (
     AcquiredRecords,
@@ -77,6 +77,7 @@ class _Fetch:
             max(0, request.max_records), max(1, request.batch_size), request.share_acquire_mode == STRICT
         )
         self._woken: asyncio.Future[None] | None = None
+        self._skipped = False
 
     async def answer(self) -> ShareFetchResponse:
         slices = self.broker.slow_lane.slices()
@@ -130,6 +131,9 @@ class _Fetch:
                 return taken
             if any(code for code in self.acks.codes.values()):
                 return taken
+            if self._skipped:
+                await self.broker.slow_lane.slices().next_slice()
+                continue
             await self._wait(list(watched.values()), left_ms)
         return {}
 
@@ -147,7 +151,7 @@ class _Fetch:
         if quota_bytes is not None:
             left_bytes = min(left_bytes, quota_bytes)
         left_records = self.wanted.records_max
-        got_any = False
+        got_any = self._skipped = False
         for place in list(session.partitions):
             if left_records <= 0 or (left_bytes <= 0 and taken):
                 break
@@ -162,7 +166,9 @@ class _Fetch:
             one = served.take(self.member.member_id, wanted, left_bytes, first=not got_any)
             if served.is_closed and not one.error_code:
                 one = Taken(served.error_code or ErrorCode.NOT_LEADER_OR_FOLLOWER, [], b"")
-            if one is not NOTHING:
+            if one is SKIPPED:
+                self._skipped = True
+            elif one is not NOTHING:
                 taken[place] = one
                 got_any = got_any or bool(one.acquired)
                 left_bytes -= len(one.records)
