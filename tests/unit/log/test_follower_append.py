@@ -265,6 +265,12 @@ def test_a_batch_of_markers_is_not_unpacked_without_a_limit(follower: Follower) 
 # -- refused ---------------------------------------------------------------------------------------
 
 
+def test_an_end_that_no_message_can_tell_is_refused(follower: Follower) -> None:
+    """Of an end behind 2^63 - 1 no fetch, and no answer about the log, could be written any more."""
+    result = follower.take(batch(0), changed(batch(1), ">q", 0, 2**63 - 1, reseal=False))
+    assert (result.error_code, result.end_offset) == (ErrorCode.CORRUPT_MESSAGE, 0)
+
+
 def changed(data: bytes, layout: str, offset: int, value: int, *, reseal: bool = True) -> bytes:
     copy = bytearray(data)
     struct.pack_into(layout, copy, offset, value)

@@ -35,6 +35,8 @@ from moldau.common.records.batch import BatchView, CorruptBatch, iter_batches
 from moldau.common.records.control import parse_end_transaction_marker
 
 BATCHES_MAX = 1500
+OFFSET_MAX = 2**63 - 1
+"""The protocol has no log end offset above."""
 CONTROL_BYTES_MAX = 4096
 """Of a batch of markers, unpacked: it is read here, and another cluster (mirror/) may send anything; Kafka's
 own have less than 100 bytes.
@@ -126,6 +128,8 @@ class FollowerAppend:
             return BatchError(ErrorCode.CORRUPT_MESSAGE, str(error))
         except ValueError as error:
             return BatchError(ErrorCode.INVALID_RECORD, str(error))
+        if next_offset > OFFSET_MAX:
+            return BatchError(ErrorCode.CORRUPT_MESSAGE, f"{views[-1]} ends behind the last offset there is")
         return views
 
     def _write(self, batches: memoryview, views: list[BatchView], now_ms: int) -> int:
