@@ -2,6 +2,8 @@
 
 from moldau.broker.handlers.parts.session import Session
 from moldau.broker.share.sessions import EPOCH_MAX, FINAL_EPOCH, MemberKey, ShareSession, ShareSessions
+from moldau.common.core.client_state import ClientState
+from moldau.common.core.clock import ManualClock
 from moldau.common.protocol.errors import ErrorCode
 
 A, B = MemberKey("g", "a"), MemberKey("g", "b")
@@ -88,3 +90,40 @@ def test_a_request_that_comes_when_its_connection_has_ended_opens_nothing_that_s
     assert not world.open(A).is_open
     assert world.ended == [A]
     assert not len(world.sessions)
+
+
+def test_what_sessions_hold_is_counted_and_bounded() -> None:
+    budget = ClientState(400_000, ManualClock())
+    account = budget.share_sessions
+    ended: list[ShareSession] = []
+    sessions = ShareSessions(lambda: 10_000, ended.append, account)
+    connection = Session("PLAINTEXT")
+    first = sessions.open(A, connection)
+    assert isinstance(first, ShareSession)
+    places = [(b"t" * 16, index) for index in range(700)]
+    assert sessions.add(first, places)
+    assert sessions.add(first, places)
+    full_bytes = account.used_bytes
+    assert 150_000 < full_bytes <= 200_000
+    second = sessions.open(B, connection)
+    assert isinstance(second, ShareSession)
+    assert not sessions.add(second, [(b"u" * 16, index) for index in range(700)])
+    assert not second.partitions
+    sessions.drop(first, [*places[:650], (b"none" * 4, 1)])
+    assert sessions.add(second, [(b"u" * 16, index) for index in range(500)])
+    connection.closed()
+    assert (account.used_bytes, budget.used_bytes, len(ended)) == (0, 0, 2)
+
+
+def test_members_beyond_the_memory_are_refused() -> None:
+    account = ClientState(100_000, ManualClock()).share_sessions
+    sessions = ShareSessions(lambda: 10_000, lambda session: None, account)
+    connection = Session("PLAINTEXT")
+    opened = [sessions.open(MemberKey("g", str(number)), connection) for number in range(200)]
+    assert opened[-1] == ErrorCode.SHARE_SESSION_LIMIT_REACHED
+    assert account.used_bytes <= 50_000
+    assert account.refused_count
+    again = sessions.open(MemberKey("g", "0"), connection)
+    assert isinstance(again, ShareSession)
+    connection.closed()
+    assert account.used_bytes == 0

@@ -217,7 +217,8 @@ MOLDAU = {
         "Connections closed because they held memory while a limit was reached: kind=request or response."
     ),
     "moldau_client_state_used_bytes": _gauge(
-        "What clients make the broker keep between their requests, by kind: logins, fetch_sessions, groups."
+        "What clients make the broker keep between their requests, by kind: logins, fetch_sessions, "
+        "share_sessions, groups."
     ),
     "moldau_client_state_limit_bytes": _gauge("moldau.client.state.max.bytes."),
     "moldau_client_state_evicted_total": _counter(

@@ -14,6 +14,7 @@ from moldau.broker.replication.partition import Partition
 from moldau.broker.share.served import Search, ServedPartition
 from moldau.broker.share.sessions import ShareSession, ShareSessions
 from moldau.broker.share.terms import Terms, TermsCache
+from moldau.common.core.client_state import Account
 from moldau.common.core.clock import Clock
 from moldau.common.core.timers import Timers
 from moldau.common.settings.broker import BrokerSettings
@@ -32,7 +33,9 @@ class SharePartitions:
         timers: Timers,
         states: ShareStates,
         search: Search,
+        account: Account | None = None,
     ) -> None:
+        """`account`: what sessions hold is counted there."""
         self.clock = clock
         self.timers = timers
         self.states = states
@@ -43,7 +46,9 @@ class SharePartitions:
         self._terms = TermsCache()
         self._served: dict[Key, ServedPartition] = {}
         self._of_group: dict[str, dict[Key, None]] = {}
-        self.sessions = ShareSessions(lambda: settings().group_share_max_share_sessions, self._session_ended)
+        self.sessions = ShareSessions(
+            lambda: settings().group_share_max_share_sessions, self._session_ended, account
+        )
 
     # For share-partitions
 

@@ -72,7 +72,7 @@ def build_serving(
         ),
         producer_ids=coordination.producer_ids,
         make_share_coordinator=coordination.shares.get,
-        make_share=_share_partitions(ground, cluster, replication, coordination, lambda: broker),
+        make_share=_share_partitions(ground, addresses, cluster, replication, coordination, lambda: broker),
         request_times=RequestTimes(lambda: int(host.seconds() * 1e6)),
         response_room=ground.response_room,
         slow_lane=ground.lane,
@@ -122,6 +122,7 @@ class _LateShare:
 
 def _share_partitions(
     ground: Ground,
+    addresses: Addresses,
     cluster: Cluster,
     replication: Replication,
     coordination: Coordination,
@@ -141,6 +142,7 @@ def _share_partitions(
             search=lambda partition, timestamp_ms: offset_at(
                 partition, timestamp_ms, broker().slow_lane.slices(), broker().side_worker
             ),
+            account=addresses.client_state.share_sessions,
         )
 
     late = _LateShare(make)

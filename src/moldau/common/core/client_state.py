@@ -4,6 +4,7 @@ Each kind of state has an account, the least valuable first:
 
     logins           frames of connections that have not logged in        the oldest is disconnected
     fetch sessions   partitions of incremental fetches (KIP-227)          the session is closed: a full Fetch
+    share sessions   partitions that members of share groups read          the session is refused, or ended
     groups           members' metadata, subscriptions and assignments     a join is refused, and tried again
 
 What does not fit takes room from less valuable kinds, and is refused when these have given all they can. A
@@ -30,8 +31,9 @@ class ClientState:
         self._full_until_ms = float("-inf")
         self.logins = Account(self, "logins", 0.25)
         self.fetch_sessions = Account(self, "fetch_sessions", 0.75)
+        self.share_sessions = Account(self, "share_sessions", 0.5)
         self.groups = Account(self, "groups", 0.75)
-        self.accounts = (self.logins, self.fetch_sessions, self.groups)
+        self.accounts = (self.logins, self.fetch_sessions, self.share_sessions, self.groups)
 
     def admits(self, account: "Account", size_bytes: int) -> bool:
         """Whether there is room for so much more of this kind; less valuable kinds are evicted for it."""

@@ -61,7 +61,9 @@ class Acknowledging:
     async def take(self, topics: Iterable[Any], slices: Slices) -> None:
         """Make the acknowledgements of a request's topics."""
         for topic in topics:
-            for row in topic.partitions:
+            for number, row in enumerate(topic.partitions):
+                if not number % 1000 and slices.spent():
+                    await slices.next_slice()
                 if row.acknowledgement_batches:
                     place = (topic.topic_id, row.partition_index)
                     for _ in self._take_one(place, row.acknowledgement_batches):

@@ -23,12 +23,12 @@ from moldau.broker.handlers.parts.registry import handles
 from moldau.broker.share.sessions import (
     FINAL_EPOCH,
     INITIAL_EPOCH,
-    PARTITIONS_MAX,
     MemberKey,
     ShareSession,
 )
 from moldau.broker.share.share_partition import Wanted
 from moldau.broker.share.taken import NOTHING, SKIPPED, Taken
+from moldau.common.core.slow_lane import Slices
 from moldau.common.protocol.errors import ErrorCode, error_message
 from moldau.common.protocol.messages.share_fetch import (
     AcquiredRecords,
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from moldau.broker.share.served import ServedPartition
 
 STRICT = 1
+ROWS_AT_ONCE = 1000
 
 
 @handles(ShareFetchRequest)
@@ -84,11 +85,15 @@ class _Fetch:
         session = self._session()
         if isinstance(session, ErrorCode):
             return ShareFetchResponse(error_code=session, error_message=session.message)
-        await self.acks.take(self.request.topics, slices)
         final = self.request.share_session_epoch == FINAL_EPOCH
+        reads = not final and not self.request.is_renew_ack
+        if reads and not await self._choose(session, slices):
+            self.broker.share.sessions.close(session)
+            code = ErrorCode.SHARE_SESSION_LIMIT_REACHED
+            return ShareFetchResponse(error_code=code, error_message=code.message)
+        await self.acks.take(self.request.topics, slices)
         taken: dict[Place, Taken] = {}
-        if not final and not self.request.is_renew_ack:
-            self._choose(session)
+        if reads:
             taken = await self._collect(session)
         await self.acks.written()
         if final:
@@ -105,16 +110,24 @@ class _Fetch:
             return ErrorCode.INVALID_REQUEST
         return sessions.open(self.member, self.client)
 
-    def _choose(self, session: ShareSession) -> None:
-        """The partitions that the request names are the session's too, but for those that it forgets."""
-        partitions = session.partitions
+    async def _choose(self, session: ShareSession, slices: Slices) -> bool:
+        """The partitions that the request names are the session's too, but for those that it forgets. False:
+        there is no memory for them."""
+        sessions = self.broker.share.sessions
         for topic in self.request.topics:
-            for row in topic.partitions:
-                if len(partitions) < PARTITIONS_MAX:
-                    partitions.setdefault((topic.topic_id, row.partition_index))
+            for start in range(0, len(topic.partitions), ROWS_AT_ONCE):
+                rows = topic.partitions[start : start + ROWS_AT_ONCE]
+                if not sessions.add(session, [(topic.topic_id, row.partition_index) for row in rows]):
+                    return False
+                if slices.spent():
+                    await slices.next_slice()
         for forgotten in self.request.forgotten_topics_data:
-            for index in forgotten.partitions:
-                partitions.pop((forgotten.topic_id, index), None)
+            for start in range(0, len(forgotten.partitions), ROWS_AT_ONCE):
+                indexes = forgotten.partitions[start : start + ROWS_AT_ONCE]
+                sessions.drop(session, [(forgotten.topic_id, index) for index in indexes])
+                if slices.spent():
+                    await slices.next_slice()
+        return True
 
     # Records
 
