@@ -7,6 +7,8 @@ from collections.abc import Coroutine
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
 from moldau.broker.metadata.image import EMPTY_IMAGE
 from moldau.broker.metadata.mirrors import MirrorLink, MirrorState, MirrorTopic
 from moldau.broker.mirror.fetching import SourceFetch
@@ -14,6 +16,7 @@ from moldau.broker.mirror.machine import State
 from moldau.broker.mirror.outputs import BeginAt, Truncate
 from moldau.broker.mirror.pulled import Pulled
 from moldau.broker.mirror.puller import LinkPuller
+from moldau.broker.mirror.source import SourcePartition
 from moldau.common.core.slow_lane import SlowLane
 from moldau.common.protocol.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
 
@@ -89,6 +92,10 @@ def run(scenario: Coroutine[Any, Any, None]) -> None:
     asyncio.run(scenario)
 
 
+def asked(due: list[Pulled]) -> list[tuple[Pulled, SourcePartition]]:
+    return [(each, each.leader) for each in due]
+
+
 def answer(source: str, *records: bytes) -> FetchResponse:
     rows = [PartitionData(partition_index=0, high_watermark=100, records=each) for each in records]
     return FetchResponse(responses=[FetchableTopicResponse(topic=source, partitions=rows)])
@@ -104,13 +111,13 @@ def test_an_answer_that_comes_after_the_failover_changes_nothing() -> None:
         assert due == [pulled]
         pulled.machine.asked(5, 0.0)
         world.puller.stop("t", 0)
-        await world.fetch._take(due, answer("t", b"late"))
+        await world.fetch._take(asked(due), answer("t", b"late"))
         world.puller.carry_out(pulled, [Truncate(3), BeginAt(50)])
         assert (pulled.partition.log.appended, pulled.partition.log.cuts) == ([], [])
         pulled.partition.log.log_end_offset = 5
         world.pulled("t", "t", 5).machine.asked(5, 0.0)
         again = world.fetch._due()
-        await world.fetch._take(again, answer("t", b"in time"))
+        await world.fetch._take(asked(again), answer("t", b"in time"))
         assert again[0].partition.log.appended == [b"in time"]
 
     run(scenario())
@@ -211,5 +218,24 @@ def test_a_source_that_does_not_wait_is_not_asked_as_fast_as_it_answers() -> Non
         await world.fetch.run()
         assert (asked, pauses) == (4, [20.0] * 3)
         assert pulled.partition.log.appended[-1] == b"news"
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("state", [State.COMPARING, State.CUTTING, State.FETCHING])
+def test_what_a_leader_says_that_was_deposed_meanwhile_is_dropped(state: State) -> None:
+    """Ends were compared with the new leader's already: a record that it does not have would stay."""
+
+    async def scenario() -> None:
+        world = World()
+        pulled = world.pulled("t", "t", 5)
+        due = asked(world.fetch._due())
+        pulled.machine.asked(5, 0.0)
+        if state is State.FETCHING:
+            pulled.machine.source_epoch = 9
+        pulled.machine.state = state
+        await world.fetch._take(due, answer("t", b"late"))
+        assert world.puller.append(pulled, memoryview(b""), -1) is None
+        assert pulled.partition.log.appended == ([b""] if state is State.FETCHING else [])
 
     run(scenario())

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from moldau.broker.mirror.outputs import Append
 from moldau.broker.mirror.parts import MirrorParts
 from moldau.broker.mirror.pulled import Pulled
-from moldau.broker.mirror.source import FETCH, SourceCluster
+from moldau.broker.mirror.source import FETCH, SourceCluster, SourcePartition
 from moldau.broker.peers.peers import PeerError
 from moldau.common.protocol.errors import error_name
 from moldau.common.protocol.messages.fetch import (
@@ -100,6 +100,7 @@ class SourceFetch:
         wait_ms = parts.fetch_wait_ms() if len(due) < _PARTITIONS_MAX else _SHORT_WAIT_MS
         for each in due:
             each.machine.asked(each.partition.log.log_end_offset, now_ms)
+        asked = [(each, each.leader) for each in due]
         try:
             answer: FetchResponse = await self._source.send(
                 self.leader,
@@ -115,7 +116,7 @@ class SourceFetch:
         if answer.error_code:
             self._failed(due, f"the source answered {error_name(answer.error_code)}")
             return
-        await self._take(due, answer)
+        await self._take(asked, answer)
 
     def _request(self, due: list[Pulled], wait_ms: int) -> FetchRequest:
         topics: dict[str, FetchTopic] = {}
@@ -149,22 +150,25 @@ class SourceFetch:
             outputs = each.machine.leader_lost(problem, self._puller.now_ms())
             self._puller.carry_out(each, outputs)
 
-    async def _take(self, due: list[Pulled], answer: FetchResponse) -> None:
-        asked = {(each.source, each.partition.index): each for each in due}
-        names = {each.source_id: each.source for each in due}
+    async def _take(self, due: list[tuple[Pulled, SourcePartition]], answer: FetchResponse) -> None:
+        """Append the answer to partitions that are led at the source as they were when it was asked for: what
+        a leader says that was deposed meanwhile may be lost there.
+        """
+        asked = {(each.source, each.partition.index): (each, leader) for each, leader in due}
+        names = {each.source_id: each.source for each, _ in due}
         slices = self._parts.lane.slices()
         for topic in answer.responses:
             name = topic.topic or names.get(topic.topic_id, "")
             for row in topic.partitions:
-                each = asked.get((name, row.partition_index))
-                if each is None:
+                each, leader = asked.get((name, row.partition_index), (None, None))
+                if each is None or each.leader != leader:
                     continue
                 left = self._take_row(each, row)
                 while left is not None:
                     if slices.spent():
                         end_offset = each.partition.log.log_end_offset
                         await slices.next_slice()
-                        if not each.is_led or each.partition.log.log_end_offset != end_offset:
+                        if each.leader != leader or each.partition.log.log_end_offset != end_offset:
                             break
                     left = self._puller.append(each, left, row.log_start_offset)
                 if slices.spent():

@@ -433,8 +433,8 @@ class LinkPuller:
 
     def append(self, pulled: Pulled, records: memoryview, source_start: int) -> memoryview | None:
         """Append what was fetched: what is left for the next call, None: nothing."""
-        if not pulled.is_led:
-            return None
+        if not pulled.may_fetch:
+            return None  # ends are being compared, say, or the log is cut
         partition, machine = pulled.partition, pulled.machine
         result = append_mirrored(partition, records, self._parts.clock.now_ms(), source_start)
         if isinstance(result, Refused):
