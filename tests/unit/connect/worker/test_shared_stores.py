@@ -1,5 +1,6 @@
 """The topics of a group of workers on a real broker."""
 
+import threading
 from collections.abc import Callable, Iterator, Sequence
 
 import pytest
@@ -8,7 +9,7 @@ from moldau.client.cluster import Cluster
 from moldau.services.connect.runtime.interface import State, TaskId
 from moldau.services.connect.settings import worker_configuration
 from moldau.services.connect.stores.configs import Change, ConnectorChanged, connector_record, task_records
-from moldau.services.connect.stores.kafka_log import NotWritten
+from moldau.services.connect.stores.kafka_log import KafkaLog, NotWritten
 from moldau.services.connect.stores.offsets import KnownOffset
 from moldau.services.connect.stores.shared import SharedStores
 from moldau.services.connect.stores.statuses import WorkerStatus
@@ -134,3 +135,24 @@ def test_a_topic_that_would_lose_connectors_is_refused(broker: Broker, make: Mak
         make("f")
     with pytest.raises(TopicRefused, match=r"config\.storage\.replication\.factor"):
         make("g", config_storage_replication_factor="3")
+
+
+def test_a_topic_that_cannot_be_read_leaves_no_thread_behind(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A connector's own topic of offsets, which is asked for again and again."""
+    stores = make("own-fails")
+    read_to_end = KafkaLog.read_to_end
+
+    def never(log: KafkaLog, seconds: float) -> None:
+        if log.topic == "own-of-c":
+            raise TimeoutError("no answer")
+        read_to_end(log, seconds)
+
+    monkeypatch.setattr(KafkaLog, "read_to_end", never)
+    for _ in range(2):
+        with pytest.raises(TimeoutError):
+            stores.offsets("c", "own-of-c")
+    assert "connect-own-of-c" not in [each.name for each in threading.enumerate()]
+    monkeypatch.setattr(KafkaLog, "read_to_end", read_to_end)
+    assert stores.offsets("c", "own-of-c") == []

@@ -254,7 +254,11 @@ class SharedStores:
                     )
                 state = OffsetsState()
                 found = self._log(topic, self._taking_offset(state)), state
-                found[0].start(_START_SECONDS)
+                try:
+                    found[0].start(_START_SECONDS)
+                except BaseException:  # its thread and clients would stay, and the next question makes others
+                    found[0].close()
+                    raise
                 self._own_offsets[topic] = found
             return found
 
