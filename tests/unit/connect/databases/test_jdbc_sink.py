@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from decimal import Decimal
 from typing import Any
@@ -234,6 +235,16 @@ def test_bad_rows_are_found_and_the_others_stored(any_database: str, started: An
             run_of([{"id": 1, "name": "twice"}], 20, struct_schema({"id": INT, "name": TEXT})),
         )
     assert sql(any_database, "SELECT next_offset FROM moldau_offsets") == [(20,)]
+
+
+def test_a_key_that_is_too_large_for_an_index(postgres: str, started: Any, sql: Sql) -> None:
+    sql(postgres, "CREATE TABLE orders (name TEXT PRIMARY KEY)")
+    schema = struct_schema({"name": Schema(Type.STRING)})
+    long = "".join(hashlib.sha512(b"%d" % each).hexdigest() for each in range(200))
+    bad: list[str] = []
+    write(started(postgres, bad), run_of([{"name": "a"}, {"name": long}, {"name": "b"}], schema=schema))
+    assert sql(postgres, "SELECT name FROM orders ORDER BY name") == [("a",), ("b",)]
+    assert [line.split(":")[0] for line in bad] == ["1"]
 
 
 def test_columns_are_added(any_database: str, started: Any, sql: Sql) -> None:

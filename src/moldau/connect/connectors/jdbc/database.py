@@ -194,8 +194,9 @@ def _passes(original: Any) -> bool:
 def _is_of_a_row(original: Any) -> bool:
     state = getattr(original, "sqlstate", None) or ""
     arguments = getattr(original, "args", ())
-    # 42804: a value of another type; 1366, 1265, 1292, 1406, 1048, 1364, 3140, 4025: MySQL's of values
-    return state == "42804" or bool(
+    # 42804: a value of another type; 54000: a row or its key is too large for a page;
+    # 1366, 1265, 1292, 1406, 1048, 1364, 3140, 4025: MySQL's of values
+    return state in ("42804", "54000") or bool(
         arguments and arguments[0] in (1366, 1265, 1292, 1406, 1048, 1364, 1264, 1367, 3140, 4025)
     )
 
