@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import Counter
 from collections.abc import Callable
 from types import SimpleNamespace
@@ -279,6 +280,31 @@ def test_pages_ask_a_large_cluster_nothing(large: LargeCluster) -> None:
         facts.verdict(known)
         assert known.broker_shares[1][0] == known.partition_count
         assert not large.asked
+
+    asyncio.run(run())
+
+
+def test_names_that_are_not_there_do_not_keep_a_cluster_busy(monkeypatch: pytest.MonkeyPatch) -> None:
+    rounds: list[float] = []
+
+    async def run() -> None:
+        facts = Facts(LargeCluster(), BrokerHealth(["x"], fetch=lambda url: None), refresh_seconds=60.0)
+
+        async def slow_round() -> None:
+            began = time.monotonic()
+            await asyncio.sleep(0.03)
+            facts._tell()
+            rounds.append(time.monotonic() - began)
+
+        monkeypatch.setattr(facts, "round", slow_round)
+        began = time.monotonic()
+        facts.start()
+        for _ in range(4):
+            await asyncio.gather(*(facts.looked_for() for _ in range(5)))
+        spent = time.monotonic() - began
+        await facts.close()
+        assert len(rounds) >= 3, "they are looked for all the same"
+        assert sum(rounds) < spent / 3, "most of the time the cluster has rest"
 
     asyncio.run(run())
 

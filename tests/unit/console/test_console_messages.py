@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from moldau.client.admin.problem import KafkaProblem
 from moldau.services.console.changes.change import Refused
 from moldau.services.console.changes.produce import coded, parse_headers
 from moldau.services.console.facts.snapshot import Ends
@@ -206,6 +207,39 @@ def test_cells_are_no_formulas() -> None:
     assert cells == ("0", "1", "5", "'=cmd()", "-12.5", "h==1+1")
     assert _csv_line(("a,b", 'c"d', "e\nf")) == b'"a,b","c""d","e\nf"\n'
     assert _cells(row("@x", "+y"))[3:5] == ("'@x", "'+y")
+
+
+class _Silent:
+    """A reader of a partition whose leader goes away after the first record."""
+
+    def __init__(self) -> None:
+        self.positions = {2: 0}
+
+    async def open(self, topic: str, positions: Any) -> _Silent:
+        return self
+
+    async def next(self, records_max: int, wait_seconds: float) -> list[ReadRecord]:
+        found = [record(b"{}")] if not self.positions[2] else []
+        self.positions[2] = 1
+        return found
+
+    async def close(self) -> None:
+        pass
+
+
+def test_half_an_export_does_not_pass_for_a_whole_one() -> None:
+    """It would be a file that looks whole: only a connection that breaks tells."""
+
+    got: list[bytes] = []
+
+    async def run() -> None:
+        silent: Any = _Silent()
+        async for piece in exported(silent, "orders", {2: Span(0, 9)}, Look(), "jsonl", 10):
+            got.append(piece)
+
+    with pytest.raises(KafkaProblem, match="orders-2 was read up to offset 1 only"):
+        asyncio.run(run())
+    assert len(got) == 1
 
 
 class _Endless:

@@ -66,7 +66,7 @@ class ClusterAccess:
         """A topic; one that was created a moment ago is looked for again. KafkaProblem: there is none."""
         found = (await self.facts.snapshot()).topics.get(name)
         if found is None:
-            await self.facts.refreshed()
+            await self.facts.looked_for()
             found = (await self.facts.snapshot()).topics.get(name)
         if found is None:
             raise KafkaProblem(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no topic {name}.")

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -57,6 +58,7 @@ SLOW_PARTS_SECONDS = 20.0
 """How often directories are looked at."""
 _PAUSE_FACTOR = 4
 _SOON_SECONDS = 2.0
+_LOOK_SECONDS, _LOOKS_MAX = 0.02, 150
 ALL_TOPICS = ""
 """The name of the course of all topics together: no topic has it."""
 
@@ -99,6 +101,8 @@ class Facts:
         self._wanted = asyncio.Event()
         self._looked_at = clock()
         self._cut_short = False
+        self._rested_at = 0.0
+        """When the pause after the last round is over; never while one is under way."""
         self._slow_parts_at = -SLOW_PARTS_SECONDS
         self._task: asyncio.Task[None] | None = None
 
@@ -140,6 +144,15 @@ class Facts:
             async with asyncio.timeout(wait_seconds):
                 await changed.wait()
 
+    async def looked_for(self) -> None:
+        """A name that is not known was asked for: have a round, as `refreshed`, but not before the pause that
+        the last one earned. Pages of what is gone ask again and again, and would keep the cluster busy."""
+        for _ in range(_LOOKS_MAX):
+            if self._clock() >= self._rested_at:
+                await self.refreshed()
+                return
+            await asyncio.sleep(_LOOK_SECONDS)
+
     # -- rounds ---------------------------------------------------------------------------------------------
 
     def start(self) -> None:
@@ -154,7 +167,7 @@ class Facts:
 
     async def _run(self) -> None:
         while True:
-            began = self._clock()
+            began, self._rested_at = self._clock(), math.inf
             self._wanted.clear()
             try:
                 await self.round()
@@ -164,6 +177,7 @@ class Facts:
                 log.exception("looking at the cluster failed: this is a bug")
                 self._failed("looking at it failed: the console's log has the reason")
             took = self._clock() - began
+            self._rested_at = began + (1 + _PAUSE_FACTOR) * took
             idle = self._clock() - self._looked_at > IDLE_AFTER_SECONDS
             pause = max(IDLE_PAUSE_SECONDS if idle else self._refresh_seconds, _PAUSE_FACTOR * took)
             if self._cut_short:

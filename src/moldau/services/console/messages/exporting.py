@@ -17,6 +17,8 @@ from typing import Any
 
 import orjson
 
+from moldau.client.admin.problem import KafkaProblem
+from moldau.common.protocol.errors import ErrorCode
 from moldau.services.console.messages.browsing import Look, Row, is_wanted, row_of
 from moldau.services.console.messages.positions import Span
 from moldau.services.http.context import CLIENT_IS_GONE
@@ -32,7 +34,8 @@ _WAIT_SECONDS = 0.5
 async def exported(
     readers: Readers, topic: str, spans: Mapping[int, Span], look: Look, form: str, limit: int
 ) -> AsyncIterator[bytes]:
-    """The records of the spans in pieces; ends after `limit`. TooManyReaders, KafkaProblem."""
+    """The records of the spans in pieces; ends after `limit`. TooManyReaders, KafkaProblem: also where a
+    partition is not read to its end, so that half an export does not pass for a whole one."""
     open_spans = {index: span for index, span in spans.items() if span.count}
     if form == "csv":
         yield _csv_line(COLUMNS)
@@ -41,9 +44,16 @@ async def exported(
     reader = await readers.open(topic, {index: span.start for index, span in open_spans.items()})
     left, quiet = limit, 0
     try:
-        while left > 0 and quiet < _QUIET_READS_MAX and not CLIENT_IS_GONE.get()():
-            if all(reader.positions[index] >= span.end for index, span in open_spans.items()):
+        while left > 0 and not CLIENT_IS_GONE.get()():
+            unread = [index for index, span in open_spans.items() if reader.positions[index] < span.end]
+            if not unread:
                 return
+            if quiet >= _QUIET_READS_MAX:
+                raise KafkaProblem(
+                    ErrorCode.REQUEST_TIMED_OUT,
+                    f"{topic}-{unread[0]} was read up to offset {reader.positions[unread[0]]} only: "
+                    "its leader does not answer. The export is not whole.",
+                )
             records = await reader.next(500, _WAIT_SECONDS)
             quiet = 0 if records else quiet + 1
             inside = [each for each in records if each.offset < open_spans[each.partition].end]

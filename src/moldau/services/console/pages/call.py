@@ -108,7 +108,7 @@ class Call:
         self.check(Operation.READ, Kind.GROUP, name)
         found = (await self.snapshot()).groups.get(name)
         if found is None:
-            await self.console.cluster.facts.refreshed()
+            await self.console.cluster.facts.looked_for()
             found = (await self.snapshot()).groups.get(name)
         if found is None:
             raise KafkaProblem(ErrorCode.GROUP_ID_NOT_FOUND, f"There is no group {name}.")
