@@ -7,6 +7,8 @@ from collections.abc import Coroutine
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
 from moldau.broker.metadata.image import EMPTY_IMAGE, Image
 from moldau.broker.metadata.mirrors import MirrorLink, MirrorState, MirrorTopic
 from moldau.broker.mirror.mirroring import Mirroring
@@ -125,6 +127,24 @@ def test_a_partition_that_is_led_later_is_pulled_with_the_next_image() -> None:
         assert world.puller.pulled == set(TOPICS)
 
     run(scenario())
+
+
+def test_a_link_that_cannot_be_used_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    """It is tried again with each change of the metadata: a file may be there by now."""
+
+    async def scenario() -> None:
+        world = World()
+        del world.mirroring._make
+        world.mirroring.pullers.clear()
+        for _ in range(3):
+            world.mirroring.image_changed(world.set("a", reason=str(world.image.version)))
+        assert world.mirroring.pullers == {}
+        assert "bootstrap.servers is missing" in world.mirroring.unusable["link"]
+
+    run(scenario())
+    assert [each.getMessage() for each in caplog.records if "cannot be used" in each.message] == [
+        "the link link cannot be used: bootstrap.servers is missing: brokers of the other cluster"
+    ]
 
 
 def test_another_address_of_the_source_pulls_everything_anew() -> None:

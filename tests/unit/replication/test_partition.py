@@ -390,3 +390,16 @@ def test_a_bug_in_one_log_takes_its_partition_offline_and_the_others_of_the_turn
         assert "a bug" in (again.error_message or "")
 
     run(scene())
+
+
+def test_a_mirrors_log_that_has_moved_keeps_all_too() -> None:
+    """Retention by age stands still: the source's log start is followed."""
+
+    async def scenario() -> None:
+        bench = Bench()
+        bench.partition.configure(flush_before_commit=False, is_mirror=True)
+        moved: Any = FakeLog()
+        bench.partition.replace_log(moved)
+        assert moved.keeps_all
+
+    asyncio.run(scenario())

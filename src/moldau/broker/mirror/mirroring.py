@@ -30,6 +30,8 @@ class Mirroring:
         self.upkeeps: dict[str, LinkUpkeep] = {}
         self.groups: dict[str, GroupSync] = {}
         self._levels: dict[str, dict[tuple[str, int], float]] = {}  # of links whose settings changed
+        self.unusable: dict[str, str] = {}
+        """By link: why it cannot be used, which is tried again with each image."""
         self._endings: dict[Partition, asyncio.Task[None]] = {}
         self._seen = EMPTY_IMAGE
         self._held: dict[str, tuple[str, frozenset[int]]] = {}
@@ -114,7 +116,8 @@ class Mirroring:
         for name, link in image.mirror_links.items():
             if name not in self.pullers:
                 self._make(link)
-                fresh.add(name)
+                if name in self.pullers:
+                    fresh.add(name)
             if leads and name in self.pullers and name not in self.upkeeps:
                 self.upkeeps[name] = upkeep = LinkUpkeep(self.parts, link)
                 upkeep.begin()
@@ -151,7 +154,11 @@ class Mirroring:
             self.groups[link.name] = groups
             groups.begin()
         except (CredentialsError, SettingError, OSError) as error:
-            log.error("the link %s cannot be used: %s", link.name, error)
+            if self.unusable.get(link.name) != str(error):
+                log.error("the link %s cannot be used: %s", link.name, error)
+            self.unusable[link.name] = str(error)
+        else:
+            self.unusable.pop(link.name, None)
 
     def _end(self, partition: Partition) -> None:
         if partition in self._endings:

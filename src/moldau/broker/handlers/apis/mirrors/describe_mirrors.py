@@ -57,6 +57,8 @@ def _link(broker: Broker, image: Image, link: MirrorLink) -> Generator[None, Non
     puller, upkeep = mirroring.pullers.get(link.name), mirroring.upkeeps.get(link.name)
     groups = mirroring.groups.get(link.name)
     problems = [part.problem for part in (puller, upkeep, groups) if part is not None and part.problem]
+    if link.name in mirroring.unusable:
+        problems.append(f"the link cannot be used: {mirroring.unusable[link.name]}")
     if upkeep is not None:
         problems += [f"{topic} is not mirrored: {why}" for topic, why in sorted(upkeep.refused.items())]
     puller_rows: dict[str, dict[int, Pulled]] = {}
