@@ -304,3 +304,39 @@ def test_records_that_are_deleted_are_skipped() -> None:
         assert served.machine.start_offset == 30
 
     run(story)
+
+
+def test_what_the_state_says_of_offsets_that_the_log_lost_is_not_said_of_new_records() -> None:
+    async def story(world: World) -> None:
+        world.states.state = ShareState(
+            3, 1, 0, 5, 0, 0, (StateBatch(25, 34, 2, 1), StateBatch(40, 49, 4, 1))
+        )
+        served = await world.served()
+        assert world.states.writes[0].batches == ((30, 34, 0, 0), (40, 49, 0, 0))
+        assert served.take("m", ANY, 1 << 20, first=True).acquired == [(5, 24, 1)]
+        more = FakePartition(5)
+        world.partition.batches, world.partition.high_watermark = more.batches, 50
+        assert served.take("m", ANY, 1 << 20, first=True).acquired == [(30, 49, 1)]
+
+    async def all_lost(world: World) -> None:
+        world.states.state = ShareState(3, 1, 0, 500, 0, 0, (StateBatch(501, 510, 2, 1),))
+        await world.served()
+        assert (world.states.writes[0].start_offset, world.states.writes[0].batches) == (
+            30,
+            ((501, 510, 0, 0),),
+        )
+
+    run(story)
+    run(all_lost)
+
+
+def test_a_session_that_ends_looks_only_where_its_member_acquired_something() -> None:
+    async def story(world: World) -> None:
+        lost = Session("PLAINTEXT")
+        world.session("m", lost)
+        idle = await world.served()
+        idle.release = None  # type: ignore[method-assign, assignment]
+        lost.closed()
+        assert world.share.sessions.has_group("g")
+
+    run(story)

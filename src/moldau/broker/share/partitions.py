@@ -12,7 +12,7 @@ from moldau.broker.coordinator.share.states import ShareStates
 from moldau.broker.metadata.image import Image
 from moldau.broker.replication.partition import Partition
 from moldau.broker.share.served import Search, ServedPartition
-from moldau.broker.share.sessions import ShareSession, ShareSessions
+from moldau.broker.share.sessions import MemberKey, ShareSession, ShareSessions
 from moldau.broker.share.terms import Terms, TermsCache
 from moldau.common.core.client_state import Account
 from moldau.common.core.clock import Clock
@@ -46,6 +46,7 @@ class SharePartitions:
         self._terms = TermsCache()
         self._served: dict[Key, ServedPartition] = {}
         self._of_group: dict[str, dict[Key, None]] = {}
+        self._held_by: dict[MemberKey, dict[Key, None]] = {}  # where members with sessions acquired anything
         self.sessions = ShareSessions(
             lambda: settings().group_share_max_share_sessions, self._session_ended, account
         )
@@ -69,6 +70,11 @@ class SharePartitions:
                 keys.pop(served.key, None)
                 if not keys:
                     del self._of_group[served.key.group_id]
+
+    def acquired(self, served: ServedPartition, member_id: str) -> None:
+        """See `served.Parts`."""
+        member = MemberKey(served.key.group_id, member_id)
+        self._held_by.setdefault(member, {})[served.key] = None
 
     def settled(self, served: ServedPartition) -> None:
         """See `served.Parts`: one that nobody has a session for is forgotten."""
@@ -95,13 +101,12 @@ class SharePartitions:
 
     def _session_ended(self, session: ShareSession) -> None:
         group_id, member_id = session.key
-        keys = list(self._of_group.get(group_id, ()))
-        for key in keys:
+        for key in self._held_by.pop(session.key, ()):
             served = self._served.get(key)
             if served is not None:
                 served.release(member_id)
         if not self.sessions.has_group(group_id):
-            for key in keys:
+            for key in list(self._of_group.get(group_id, ())):
                 served = self._served.get(key)
                 if served is not None and not served.has_work():
                     served.close()

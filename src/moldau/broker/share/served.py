@@ -60,6 +60,9 @@ class Parts(Protocol):
     def first_at(self, partition: Partition, timestamp_ms: int) -> Awaitable[int | None]:
         """The first offset with at least this timestamp; None: there is none."""
 
+    def acquired(self, served: "ServedPartition", member_id: str) -> None:
+        """The member holds something here."""
+
     def settled(self, served: "ServedPartition") -> None:
         """A write is done."""
 
@@ -120,8 +123,12 @@ class ServedPartition:
                 self.partition.index,
                 end_offset,
             )
-            start_offset, batches = end_offset, []
-        machine = SharePartition(start_offset, [each for each in batches if each.first < end_offset])
+            start_offset = end_offset
+        kept = [
+            each._replace(last=min(each.last, end_offset - 1)) for each in batches if each.first < end_offset
+        ]
+        machine = SharePartition(start_offset, kept)
+        machine.forget([each for each in batches if each.last >= end_offset], end_offset)
         if start_offset != state.start_offset:
             machine.start_chosen()
         self.machine = machine
@@ -204,6 +211,7 @@ class ServedPartition:
         self._changed()
         if not acquired:
             return NOTHING if (machine.next_offset(terms.limits) or 0) <= offset else SKIPPED
+        self._parts.acquired(self, member_id)
         return Taken(0, acquired, found.bytes_of(read.records, acquired[0].first, acquired[-1].last))
 
     def acknowledge(self, member_id: str, acks: list[Ack], *, renews: bool) -> Acknowledged:

@@ -460,6 +460,12 @@ class SharePartition:
         leader that comes after this one would choose again, perhaps behind what members had."""
         self._start_dirty = self._start_is_new = True
 
+    def forget(self, batches: Iterable[StateBatch], end_offset: int) -> None:
+        """The log ends at `end_offset`, and records that come there are not those that these are about: write
+        the offsets as available, so that no leader after this one takes new records for dealt with."""
+        for first, last, _, _ in batches:
+            self._note(max(first, end_offset), last, AVAILABLE, 0)
+
     def take_write(self) -> StateWrite | None:
         """What is to be written now; None: nothing, or a write is under way."""
         if self._in_flight is not None or not self._has_changes():
