@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import re
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -26,6 +28,7 @@ from moldau.services.http.application import Application
 from moldau.services.http.rights import Kind, Operation
 
 NOTHING: Any = None
+CLUSTER: Any = SimpleNamespace(facts=SimpleNamespace(known=None, problem=""), bootstrap_servers="broker:9092")
 
 
 class Changed:
@@ -61,15 +64,21 @@ class Changed:
         return Done("It was changed.")
 
 
-def post(change: Change, body: Any, query: str = "") -> httpx.Response:
+def client_of(change: Change) -> httpx.AsyncClient:
+    """A browser or program at a console that has only this change."""
     configuration, _ = console_configuration({"moldau.console.allow.changes": "true"})
     access = Access(configuration.settings, "none", None)
-    console = Console(configuration, NOTHING, access, Audit(None), NOTHING, {change.name: change})
+    console = Console(configuration, CLUSTER, access, Audit(None), NOTHING, {change.name: change})
     app = with_security_headers(Application(Forms(console).routes(), configuration.settings, gate=access))
+    transport: Any = httpx.ASGITransport(app=app)  # type: ignore[arg-type]
+    return httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8080")
+
+
+def post(change: Change, body: Any, query: str = "") -> httpx.Response:
+    """What JSON that is sent to a change is answered."""
 
     async def ask() -> httpx.Response:
-        transport: Any = httpx.ASGITransport(app=app)  # type: ignore[arg-type]
-        async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8080") as client:
+        async with client_of(change) as client:
             path = change.path.format(topic="orders", group="billing")
             return await client.post(f"/api{path}{query}", json=body)
 
@@ -111,6 +120,32 @@ def test_what_is_said_is_done_once_and_only_by_its_digest() -> None:
     assert post(changed.change, {"topic_of": "", "digest": shown["digest"]}).status_code == 200
     assert changed.done == 1
     assert changed.planned[-1] == {"topic_of": "", "partitions": "3"}, "as the form would have been filled"
+
+
+def test_a_button_that_is_pressed_twice_does_it_once() -> None:
+    changed = Changed(*FIELDS)
+    goes_on = asyncio.Event()
+
+    async def slowly(target: Target, plan: Plan) -> Done:
+        await goes_on.wait()
+        return await changed._do(target, plan)
+
+    change = replace(changed.change, carry_out=slowly)
+
+    async def run() -> list[httpx.Response]:
+        async with client_of(change) as client:
+            path = "/topics/orders/change"
+            shown = (await client.post(path, data={"step": "preview", "topic_of": "a"})).text
+            fields = dict(re.findall(r'name="(\w+)" value="([^"]*)"', shown)) | {"step": "do"}
+            first = asyncio.ensure_future(client.post(path, data=fields))
+            second = asyncio.ensure_future(client.post(path, data=fields))
+            await asyncio.sleep(0.05)
+            goes_on.set()
+            return [await first, await second, await client.post(path, data=fields)]
+
+    answers = asyncio.run(run())
+    assert [each.status_code for each in answers] == [303, 303, 303]
+    assert changed.done == 1
 
 
 def test_a_reset_says_of_which_topic_and_where_to() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -42,6 +43,8 @@ class Console:
     connects: Sequence[ConnectWorkers] = ()
     done: dict[str, Done] = field(default_factory=dict)
     """What was done of late, by an id that the page after it names."""
+    sent: dict[str, asyncio.Future[Done]] = field(default_factory=dict)
+    """Previews that were sent of late, by an id of each, and what came or will come of them."""
 
 
 class Call:

@@ -6,11 +6,13 @@
     POST /api{path}                JSON: the same; "dry_run": true only makes the plan
 
 After the deed the browser is sent to another page (303), which names the deed by an id: a page that is loaded
-again does nothing again. A dangerous change wants the target's name to be typed.
+again does nothing again. A preview whose button is pressed twice is done once. A dangerous change wants the
+target's name to be typed.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import secrets
 from collections.abc import Mapping
@@ -155,18 +157,31 @@ class _Form(_Deed):
             return self._form(call, target, values)
         if values.get("step") != "do":
             return await self._preview(call, target, values)
+        sent_id = values.get("once", "")[:64] or secrets.token_urlsafe(12)
+        once = f"{sent_id} {self.change.name} {call.principal.name} {call.request.scope['path']}"
+        if once not in self.console.sent:
+            try:
+                plan = await self.change.plan(target, values)
+            except (Refused, KafkaProblem) as problem:
+                return self._form(call, target, values, problem)
+            if plan.digest != values.get("digest"):
+                return self._shown(call, target, values, plan, "The cluster has changed since: look again.")
+            name = self.named(target, values)
+            if plan.dangerous and values.get("confirm", "").strip() != name:
+                return self._shown(call, target, values, plan, f"Type {name} to confirm.")
+            if once not in self.console.sent:
+                self.console.sent[once] = asyncio.ensure_future(self.do(call, target, values, plan))
+                _shortened(self.console.sent)
+        return await self._outcome(call, target, values, once)
+
+    async def _outcome(self, call: Call, target: Target, values: Mapping[str, str], once: str) -> Response:
+        """What comes of a preview that was sent; a button that was pressed twice waits for the first."""
         try:
-            plan = await self.change.plan(target, values)
-        except (Refused, KafkaProblem) as problem:
-            return self._form(call, target, values, problem)
-        if plan.digest != values.get("digest"):
-            return self._shown(call, target, values, plan, "The cluster has changed since: look again.")
-        name = self.named(target, values)
-        if plan.dangerous and values.get("confirm", "").strip() != name:
-            return self._shown(call, target, values, plan, f"Type {name} to confirm.")
-        try:
-            done = await self.do(call, target, values, plan)
-        except (Refused, KafkaProblem) as problem:
+            done = await asyncio.shield(self.console.sent[once])
+        except (Refused, KafkaProblem, HttpProblem) as problem:
+            self.console.sent.pop(once, None)
+            if isinstance(problem, HttpProblem):
+                raise
             return self._form(call, target, values, problem)
         return RedirectResponse(_with_done(self.console, done), 303)
 
@@ -200,6 +215,7 @@ class _Form(_Deed):
             **self._common(target, values),
             "plan": plan,
             "problem": problem,
+            "once": secrets.token_urlsafe(12),
             "kept": {each.name: values.get(each.name, "") for each in self.change.fields},
         }
         return html_response(
@@ -301,10 +317,14 @@ async def form_values(request: Request) -> dict[str, str]:
         raise HttpProblem(400, "the form cannot be read") from None
 
 
+def _shortened(kept: dict[str, Any]) -> None:
+    while len(kept) > _DONE_KEPT:
+        kept.pop(next(iter(kept)))
+
+
 def _with_done(console: Console, done: Done) -> str:
     id = secrets.token_urlsafe(8)
     console.done[id] = done
-    while len(console.done) > _DONE_KEPT:
-        console.done.pop(next(iter(console.done)))
+    _shortened(console.done)
     link = done.link or "/"
     return f"{link}{'&' if '?' in link else '?'}done={id}"
