@@ -1,6 +1,7 @@
 """Share groups: members come, get partitions once these have state, and go."""
 
 import random
+from typing import Any
 
 import pytest
 from consumer_world import GROUP, FakeClient, image_of, topic_id
@@ -218,3 +219,30 @@ def test_the_simple_assignor_is_fair_complete_and_moves_little(seed: int) -> Non
             len(after[m].get(t, frozenset()) & got[m].get(t, frozenset())) for m in fewer for t in topics
         )
         assert kept >= sum(sum(map(len, got[m].values())) for m in fewer) - max(shared) - max(sizes)
+
+
+class CountedTopics(dict[str, Any]):
+    """Topics by name; counts how often somebody looks for one."""
+
+    lookups = 0
+
+    def get(self, *key: Any) -> Any:
+        self.lookups += 1
+        return super().get(*key)
+
+    def __contains__(self, key: object) -> bool:
+        self.lookups += 1
+        return super().__contains__(key)
+
+
+def test_topics_that_do_not_exist_are_not_looked_for_again_with_every_member() -> None:
+    world = ShareWorld({"t": 1})
+    world.image = world.image._replace(topics=CountedTopics(world.image.topics))
+    for number in range(20):
+        world.beat(f"m{number}", 0, ["t", *(f"none-{number}-{n}" for n in range(500))])
+        world.confirm()
+        world.now_ms += 5000
+    world.image.topics.lookups = 0
+    world.beat("last", 0, ["t"])
+    world.beat("m3", -1)
+    assert world.image.topics.lookups < 500

@@ -45,12 +45,12 @@ def metadata_hash(names: Iterable[str], image: Topics) -> int:
     """A signed 64-bit digest of the named topics; 0 if none of them exists."""
     digest = blake2b(digest_size=8)
     found = False
-    for name in sorted(names):
-        topic = image.topics.get(name)
-        if topic is not None:
-            found = True
-            text = name.encode()
-            digest.update(topic.topic_id + _NUMBERS.pack(len(text), len(topic.partitions)) + text)
+    topics = image.topics
+    for name in sorted([name for name in names if name in topics]):  # clients name many that do not exist
+        topic = topics[name]
+        found = True
+        text = name.encode()
+        digest.update(topic.topic_id + _NUMBERS.pack(len(text), len(topic.partitions)) + text)
     return int.from_bytes(digest.digest(), "big", signed=True) if found else 0
 
 

@@ -17,6 +17,7 @@ from moldau.broker.coordinator.group.group import GroupKind
 from moldau.broker.coordinator.group.share import records
 from moldau.broker.coordinator.group.share.member import ShareMember
 from moldau.broker.coordinator.group.share.states import SharePartitionStates
+from moldau.broker.coordinator.group.topics import Topics
 from moldau.broker.coordinator.journal import Journal
 from moldau.broker.coordinator.result import ParkedAnswer, Result
 from moldau.common.protocol.errors import ErrorCode
@@ -159,6 +160,11 @@ class ShareGroup:
         return []
 
 
-def all_topic_names(members: Iterable[ShareMember]) -> frozenset[str]:
-    """Every topic name that a member subscribes to."""
-    return frozenset().union(*{member.topic_names for member in members})
+def topic_names_read(members: Iterable[ShareMember], topics: Topics) -> frozenset[str]:
+    """The names of topics that exist and that a member subscribes to. Clients name any number that do not
+    exist, so this looks at the topics where they are fewer."""
+    subscriptions = {member.topic_names for member in members}
+    existing = topics.topics
+    if len(existing) * len(subscriptions) < sum(map(len, subscriptions)):
+        return frozenset([name for name in existing if any(name in names for names in subscriptions)])
+    return frozenset([name for name in frozenset().union(*subscriptions) if name in existing])

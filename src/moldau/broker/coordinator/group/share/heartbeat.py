@@ -19,7 +19,7 @@ from moldau.broker.coordinator.group.assignors import Assignment
 from moldau.broker.coordinator.group.assignors.simple import assign_simply
 from moldau.broker.coordinator.group.group import Client, host_text
 from moldau.broker.coordinator.group.share import records
-from moldau.broker.coordinator.group.share.group import ShareGroup, all_topic_names
+from moldau.broker.coordinator.group.share.group import ShareGroup, topic_names_read
 from moldau.broker.coordinator.group.share.member import JOIN_EPOCH, ShareMember
 from moldau.broker.coordinator.group.share.states import SharePartitionStates, StateTopic
 from moldau.broker.coordinator.group.topics import Topics, metadata_hash, topic_ids_of
@@ -83,7 +83,7 @@ def decide_heartbeat(
     group_epoch, looked = group.group_epoch, False
     if resubscribed or group.topics_changed or not group.group_epoch:
         looked = True
-        digest = metadata_hash(all_topic_names(members.values()), around.image)
+        digest = metadata_hash(topic_names_read(members.values(), around.image), around.image)
         if resubscribed or digest != group.metadata_hash or not group.group_epoch:
             group_epoch += 1
             written.append(records.group_record(group.group_id, group_epoch, digest))
@@ -126,12 +126,20 @@ def _assignment_due(group: ShareGroup, member_count: int, around: Surroundings) 
 def _assign(
     group: ShareGroup, members: Mapping[str, ShareMember], states: SharePartitionStates, image: Topics
 ) -> dict[str, Assignment]:
+    assignable = states.assignable(image)
+    names_of = image.topic_names
     by_names: dict[frozenset[str], frozenset[bytes]] = {}
     for member in members.values():
-        if member.topic_names not in by_names:
-            by_names[member.topic_names] = topic_ids_of(member.topic_names, image)
+        names = member.topic_names
+        if names not in by_names:
+            few = len(assignable) < len(names)
+            by_names[names] = (
+                frozenset([topic_id for topic_id in assignable if names_of[topic_id] in names])
+                if few
+                else topic_ids_of(names, image)
+            )
     subscriptions = {member_id: by_names[member.topic_names] for member_id, member in members.items()}
-    return assign_simply(subscriptions, states.assignable(image), group.targets)
+    return assign_simply(subscriptions, assignable, group.targets)
 
 
 def _target_records(
@@ -150,7 +158,7 @@ def _ask_for_states(
 ) -> None:
     if not decision.looked_at_topics and not group.states.initializing:
         return
-    missing = group.states.missing(all_topic_names(members.values()), around.image)
+    missing = group.states.missing(topic_names_read(members.values(), around.image), around.image)
     asked_at_ms = group.asked_at_ms
     waits = asked_at_ms is not None and 0 <= around.now_ms - asked_at_ms < INITIALIZE_RETRY_MS
     if waits:
@@ -184,7 +192,7 @@ def confirmed(group: ShareGroup, topics: Mapping[bytes, StateTopic], around: Sur
 def removed(group: ShareGroup, member_id: str, image: Topics) -> list[Any]:
     """The member leaves, or its session has ended."""
     remaining = [member for known_id, member in group.members.items() if known_id != member_id]
-    digest = metadata_hash(all_topic_names(remaining), image)
+    digest = metadata_hash(topic_names_read(remaining, image), image)
     return [
         *records.member_tombstones(group.group_id, member_id),
         records.group_record(group.group_id, group.group_epoch + 1, digest),
