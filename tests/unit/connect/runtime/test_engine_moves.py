@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from moldau.connect import TopicPartition
 from moldau.connect.errors import ConnectError, Retriable
 from moldau.services.connect.runtime import spark_commits, task_thread
 from moldau.services.connect.runtime.building import Shared, _fence_drivers
+from moldau.services.connect.runtime.control import Control
 from moldau.services.connect.runtime.engines import LOCAL, SPARK, TASK_ENGINE
 from moldau.services.connect.runtime.interface import State, TaskId
+from moldau.services.connect.runtime.metrics import TaskMetrics
 from moldau.services.connect.runtime.setup import TaskSetup
+from moldau.services.connect.runtime.sink_notes import Notes
 from moldau.services.connect.runtime.spark_commits import NotAlone
+from moldau.services.connect.runtime.spark_ranges import Ends, Range
+from moldau.services.connect.runtime.spark_task import SparkSinkTask
 from moldau.services.connect.runtime.task_thread import TaskThread
 
 CONFIG = {
@@ -100,3 +107,41 @@ def test_a_local_task_does_not_start_where_drivers_could_not_be_fenced(
         _fence_drivers(setup, shared)
     shared.worker["exactly.once.source.support"] = "disabled"  # a cluster without transactions, perhaps
     _fence_drivers(setup, shared)
+
+
+class Group:
+    """Where a group stands; notes nothing."""
+
+    def __init__(self, offsets: Mapping[TopicPartition, int]) -> None:
+        self.offsets = offsets
+
+    def known(self, places: list[TopicPartition]) -> dict[TopicPartition, Notes]:
+        return {each: Notes(self.offsets.get(each)) for each in places}
+
+    def note(self, ranges: Mapping[TopicPartition, Range]) -> None: ...
+
+
+@pytest.mark.parametrize("reset", ["earliest", "latest"])
+def test_a_partition_that_comes_later_begins_where_the_query_reads_it(tmp_path: Path, reset: str) -> None:
+    """From its beginning; where the group has been there, the query begins anew."""
+    worker = {"bootstrap.servers": "127.0.0.1:1", "consumer.auto.offset.reset": reset}
+    setup = TaskSetup(TaskId("s", 0), CONFIG, worker)
+    task: Any = SparkSinkTask(setup, lambda: None, Control(), TaskMetrics(Time()), lambda _: None)  # type: ignore[arg-type]
+    written: list[Ends] = []
+    old, late = TopicPartition("t", 0), TopicPartition("t", 1)
+    (tmp_path / "offsets").mkdir()
+    (tmp_path / "offsets" / "0").write_text('v1\n{}\n{"t":{"0":7,"1":12}}')
+    task._consumer.close()
+
+    class Watermarks:
+        def get_watermark_offsets(self, place: Any, seconds: float) -> tuple[int, int]:
+            return (3, 12)
+
+    task._consumer, task._commits = Watermarks(), Group({})
+    task._write = lambda rows, ends, bad: written.append(ends)
+    task._micro_batch(tmp_path, {old: 7}, None, 0)
+    assert written == [{late: [12]}]
+    task._commits = Group({late: 9})
+    with pytest.raises(Retriable, match="begins anew"):
+        task._micro_batch(tmp_path, {old: 7}, None, 0)
+    assert len(written) == 1

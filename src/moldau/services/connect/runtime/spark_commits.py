@@ -57,20 +57,27 @@ class SparkCommits:
         """Where the group stands, and which runs were noted behind that; older drivers are fenced, and the
         group has no members. NotAlone, Retriable, ConnectError."""
         self._producer = _opened(self._setup)
-        wanted = [KafkaPartition(*each) for each in places]
         try:
             self._see_that_it_is_alone()
+        except KafkaException as failed:
+            error = failed.args[0]
+            raise Retriable(f"the group's members are not known: {error.str()}") from failed
+        return self.known(places)
+
+    def known(self, places: Sequence[TopicPartition]) -> dict[TopicPartition, Notes]:
+        """Where the group stands, and which runs were noted behind that. Retriable."""
+        wanted = [KafkaPartition(*each) for each in places]
+        try:
             found = self._consumer.committed(wanted, _TIMEOUT_SECONDS) if wanted else []
-            notes = {
-                TopicPartition(each.topic, each.partition): notes_from(
-                    each.offset if each.offset >= 0 else None, each.metadata
-                )
-                for each in found
-            }
         except KafkaException as failed:
             error = failed.args[0]
             raise Retriable(f"the group's offsets cannot be read: {error.str()}") from failed
-        return notes
+        return {
+            TopicPartition(each.topic, each.partition): notes_from(
+                each.offset if each.offset >= 0 else None, each.metadata
+            )
+            for each in found
+        }
 
     def _see_that_it_is_alone(self) -> None:
         """The local engine's tasks, wherever they run, have left the group. NotAlone, Retriable."""

@@ -181,12 +181,32 @@ class SparkSinkTask:
             starts |= self._write_noted(session, left)
         return starts
 
-    def _start(self, place: TopicPartition, committed: int | None) -> int:
-        """Within what there is in the partition."""
+    def _late_starts(self, late: Sequence[TopicPartition]) -> Starts:
+        """Of topics and partitions that came after the query began: it reads them from their beginning.
+        Retriable: the group has been there, the query begins anew where that stands."""
+        if not late:
+            return {}
+        for place, each in self._commits.known(late).items():
+            if each.committed is not None:
+                raise Retriable(
+                    f"{place.topic}-{place.partition} was not there when the query began, and the group's "
+                    f"offset of it is {each.committed}: the query begins anew there"
+                )
+        if self._setup.offset_reset == "none":
+            raise ConnectError(f"no offset is committed of {late[0].topic}-{late[0].partition}")
+        return {place: self._ends_of(place)[0] for place in late}
+
+    def _ends_of(self, place: TopicPartition) -> tuple[int, int]:
+        """The first offset of a partition, and the one behind the last. Retriable."""
         try:
             low, high = self._consumer.get_watermark_offsets(KafkaPartition(*place), _TIMEOUT_SECONDS)
         except KafkaException as error:
             raise Retriable(f"the ends of {place.topic}-{place.partition}: {error.args[0].str()}") from error
+        return int(low), int(high)
+
+    def _start(self, place: TopicPartition, committed: int | None) -> int:
+        """Within what there is in the partition."""
+        low, high = self._ends_of(place)
         if committed is not None and low <= committed <= high:
             return committed
         reset = self._setup.offset_reset
@@ -200,7 +220,7 @@ class SparkSinkTask:
             )
         if reset not in ("earliest", "latest"):
             raise ConnectError(f"no offset is committed of {place.topic}-{place.partition}")
-        return int(low if reset == "earliest" else high)
+        return low if reset == "earliest" else high
 
     def _write_noted(self, session: Any, left: Mapping[TopicPartition, Notes]) -> Starts:
         starts = {place: each.committed or 0 for place, each in left.items()}
@@ -224,8 +244,7 @@ class SparkSinkTask:
                 return  # nothing is committed: the next query begins there
             try:
                 ends = ends_of((folder / "offsets" / str(number)).read_text())
-                for place in ends.keys() - starts.keys():  # a topic or partition that came later
-                    starts[place] = self._start(place, None)
+                starts.update(self._late_starts(sorted(ends.keys() - starts.keys())))
                 ranges = ranges_of(starts, ends)
                 if ranges:
                     self._commits.note(ranges)
