@@ -10,7 +10,16 @@ from typing import Any
 import pytest
 
 from moldau.common.settings.rows import SettingError
-from moldau.services.console.access import ATTEMPTS_MAX, Access, Attempts, Sessions, check_origin, users_check
+from moldau.services.console.access import (
+    ATTEMPTS_MAX,
+    COOKIE,
+    Access,
+    Attempts,
+    Sessions,
+    check_origin,
+    users_check,
+    users_of,
+)
 from moldau.services.console.changes.change import Plan
 from moldau.services.console.changes.undo import KEPT_MS, Undo
 from moldau.services.console.pages.login import own_path
@@ -110,6 +119,32 @@ def test_logins_of_a_file(tmp_path: Path) -> None:
             assert refused.value.status == 401
         with pytest.raises(HttpProblem) as refused:
             await access.principal_of(request(authorization="Basic bm90"))
+        assert refused.value.status == 401
+
+    asyncio.run(run())
+
+
+def test_a_session_ends_with_its_user_and_has_the_roles_of_now(tmp_path: Path) -> None:
+    users = tmp_path / "users"
+    users.write_text("alice: secret, admin\n")
+    found = configured(moldau_http_users_file=str(users))
+    now = [Principal("alice", frozenset({"admin"}))]
+
+    async def run() -> None:
+        check, current = users_of(str(users))
+        assert current("alice") == now[0]
+        assert current("bob") is None
+        people: dict[str, Principal] = {"alice": now[0]}
+        access = Access(found.settings, found.login, check, current=people.get)
+        asked = request("GET")
+        asked.scope["path"] = "/api/topics"
+        asked.cookies[COOKIE] = access.sessions.begin(await access.log_in(request(), "alice", "secret"))
+        assert await access.principal_of(asked) == now[0]
+        people["alice"] = Principal("alice")
+        assert (await access.principal_of(asked)).roles == frozenset()
+        del people["alice"]
+        with pytest.raises(HttpProblem) as refused:
+            await access.principal_of(asked)
         assert refused.value.status == 401
 
     asyncio.run(run())

@@ -129,12 +129,15 @@ class Access:
         login: str,
         check_password: CheckPassword | None,
         clock: Callable[[], float] = time.monotonic,
+        current: Callable[[str], Principal | None] = Principal,
     ) -> None:
-        """`login`: none, users or scram. SettingError: a file cannot be read."""
+        """`login`: none, users or scram. `current`: who has this name now, with which roles; None: nobody any
+        more, so that a session ends with its user. SettingError: a file cannot be read."""
         self.login = login
         self.sessions = Sessions(settings.moldau_console_session_ms / 1000, clock)
         self._attempts = Attempts(clock)
         self._check_password = check_password
+        self._current = current
         self._checking = asyncio.Semaphore(_CHECKED_AT_ONCE)
         self._waiting = 0
         self._rights = Rights.from_file(settings.moldau_http_rights_file)
@@ -155,6 +158,8 @@ class Access:
         if not self.asks_everybody:
             return ANONYMOUS
         found = self.sessions.find(request.cookies.get(COOKIE))
+        if found is not None:
+            found = self._current(found.name)
         if found is None and "authorization" in request.headers:
             found = await self._basic(request)
         if found is not None:
@@ -238,13 +243,22 @@ class Access:
 
 def users_check(path: str) -> CheckPassword:
     """Passwords of a file of users. SettingError."""
+    return users_of(path)[0]
+
+
+def users_of(path: str) -> tuple[CheckPassword, Callable[[str], Principal | None]]:
+    """Passwords of a file of users, and who is in it now. SettingError."""
     users = LoginFile("moldau.http.users.file", path, tokens=False)
+
+    def current(name: str) -> Principal | None:
+        login = users.find(name)
+        return None if login is None else login.principal
 
     async def check(name: str, password: str) -> Principal | None:
         login = users.find(name)
         return login.principal if login is not None and login.fits(password) else None
 
-    return check
+    return check, current
 
 
 def check_origin(request: Request) -> None:

@@ -25,7 +25,7 @@ from moldau.client.errors import ClientError
 from moldau.common.credentials.errors import CredentialsError
 from moldau.common.settings.rows import SettingError
 from moldau.schemas.registry_settings import RegistrySettingError
-from moldau.services.console.access import Access, CheckPassword, users_check
+from moldau.services.console.access import Access, CheckPassword, users_of
 from moldau.services.console.api.document import document
 from moldau.services.console.changes.audit import Audit
 from moldau.services.console.changes.brokers import BrokerChanges
@@ -108,7 +108,7 @@ async def console_application(configuration: ConsoleConfiguration) -> AsyncItera
             ends.push_async_callback(producers.close)
         except (ClientError, CredentialsError) as problem:
             raise SettingError("bootstrap.servers", str(problem)) from None
-        access = Access(settings, configuration.login, _check_of(configuration, ends))
+        access = _access_of(configuration, ends)
         undo = Undo(settings.moldau_console_data_dir)
         registry = _registry_of(configuration, ends)
         connects = [ConnectWorkers(each) for each in settings.moldau_console_connect_urls]
@@ -160,9 +160,15 @@ def _registry_of(configuration: ConsoleConfiguration, ends: AsyncExitStack) -> R
     return registry
 
 
-def _check_of(configuration: ConsoleConfiguration, ends: AsyncExitStack) -> CheckPassword | None:
+def _access_of(configuration: ConsoleConfiguration, ends: AsyncExitStack) -> Access:
+    settings = configuration.settings
     if configuration.login == "users":
-        return users_check(configuration.settings.moldau_http_users_file or "")
+        check, current = users_of(settings.moldau_http_users_file or "")
+        return Access(settings, configuration.login, check, current=current)
+    return Access(settings, configuration.login, _check_of(configuration, ends))
+
+
+def _check_of(configuration: ConsoleConfiguration, ends: AsyncExitStack) -> CheckPassword | None:
     if configuration.login == "scram":
         from moldau.services.console.scram_login import ScramLogin
 
