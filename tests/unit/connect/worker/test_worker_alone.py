@@ -12,7 +12,7 @@ from worker.fakes import FakeRuntime, alone, eventually
 from moldau.services.connect.herder.facade import RestHerder
 from moldau.services.connect.herder.interface import HerderProblem, Signature
 from moldau.services.connect.herder.worker import Worker
-from moldau.services.connect.runtime.interface import State, TaskId
+from moldau.services.connect.runtime.interface import State, Status, TaskId
 from moldau.services.connect.stores.configs import Config, RestartAsked, target_record, task_records
 from moldau.services.connect.stores.offsets import KnownOffset
 
@@ -105,6 +105,12 @@ def test_secrets_reach_the_runtime_and_nobody_else(running: tuple[Worker, FakeRu
     assert worker.ask.task_configs_of("c")[0][1]["password"] == "${env:PASSWORD}"
     runtime.fail(TaskId("c", 0), "Error: cannot reach db://me:hush@host")
     assert worker.ask.status("c").tasks[0].status.trace == "Error: cannot reach db://me:[hidden]@host"
+    assert runtime.listener is not None
+    moved = Status(
+        State.RUNNING, engine="local", engine_why="auto: it failed on Spark 3 times: hush is wrong"
+    )
+    runtime.listener.task_status(TaskId("c", 0), moved)
+    assert "[hidden] is wrong" in worker.ask.status("c").tasks[0].status.engine_why
 
 
 def test_a_secret_that_is_not_there_fails_the_connector_with_its_name(

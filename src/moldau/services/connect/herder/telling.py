@@ -37,15 +37,16 @@ class Telling:
         self._known_topics = {each for each in self._known_topics if each[0] != name}
 
     def _status(self, status: Status, connector: str) -> WorkerStatus:
+        secrets = self._secrets.get(connector, ())
         return WorkerStatus(
             status.state,
             self._worker_id,
             max(self._membership.generation, 0),
-            without(self._secrets.get(connector, ()), status.trace) if status.trace else "",
+            without(secrets, status.trace),
             status.version,
             status.engine,
             status.restarts_at_ms,
-            status.engine_why,
+            without(secrets, status.engine_why),  # may say what failed on the other engine
         )
 
     def connector(self, name: str, status: Status) -> None:
