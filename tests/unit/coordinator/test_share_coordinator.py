@@ -5,6 +5,7 @@ import random
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Any
 
+import pytest
 from consumer_world import image_of
 from pending_append import PendingAppend
 
@@ -13,6 +14,7 @@ from moldau.broker.coordinator.share import service as service_module
 from moldau.broker.coordinator.share.service import ShareCoordinator, key_text
 from moldau.broker.coordinator.share.shard import Outcome, Write
 from moldau.broker.coordinator.share.state import Key, StateBatch
+from moldau.broker.metadata.changes import TopicDeleted
 from moldau.broker.metadata.image import SHARE_STATE_TOPIC
 from moldau.common.core.clock import ManualClock
 from moldau.common.core.timers import ManualTimers
@@ -27,11 +29,15 @@ class PrunedLog:
     def __init__(self) -> None:
         self.records: list[tuple[bytes, bytes | None]] = []
         self.start = 0
+        self.sizes: list[int] = []
+        self.most_bytes = 0
         self.held: list[PendingAppend] | None = None
 
     def append_records(
         self, topic: str, index: int, leader_epoch: int, records: Sequence[Any], producer: Any = None
     ) -> PendingAppend:
+        self.sizes.append(len(records))
+        self.most_bytes = max(self.most_bytes, sum(len(key) + len(value or b"") for key, value in records))
         pending = PendingAppend(lambda: self.records.extend(records))
         if self.held is None:
             pending.finish()
@@ -170,5 +176,46 @@ def test_a_shard_that_is_not_here_refuses() -> None:
         outcome = await settled(world.coordinator.read(key(0), 1))
         assert outcome.error_code == ErrorCode.NOT_COORDINATOR
         assert world.coordinator.partition_for(key_text(key(0))) == 0
+
+    run(story)
+
+
+def test_many_states_of_a_deleted_topic_are_forgotten_in_pieces() -> None:
+    async def story(world: World) -> None:
+        old = image_of({SHARE_STATE_TOPIC: 1, "t": 1})
+        topic_id = old.topics["t"].topic_id
+        for number in range(2000):
+            await settled(world.coordinator.initialize(Key(f"group-{number}", topic_id, 0), 1, 0))
+        kept = Key("other", b"o" * 16, 0)
+        await settled(world.coordinator.initialize(kept, 1, 0))
+        world.log.sizes.clear()
+        world.log.most_bytes = 0
+        world.coordinator.metadata_changed(old, world.image, [TopicDeleted("t")])
+        world.timers.advance(10)
+        assert list(world.states()) == [kept]
+        assert sum(world.log.sizes) == 2000
+        assert world.log.most_bytes <= 64 * 1024
+
+    run(story)
+
+
+def test_large_states_are_pruned_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(service_module, "GROWTH_MIN", 100)
+
+    async def story(world: World) -> None:
+        for number in range(30):
+            await settled(world.coordinator.initialize(key(number), 1, 0))
+            batches = [StateBatch(2 * n, 2 * n, 2, 1) for n in range(1000)]
+            assert await world.write(key(number), *batches) == 0
+        for _ in range(100):
+            await world.write(key(0), StateBatch(1, 1, 0, 1))
+        before = world.states()
+        world.log.most_bytes = 0
+        world.coordinator.prune(0)
+        world.timers.advance(100)
+        assert world.log.start > 0
+        assert world.log.most_bytes < 200_000
+        world.restart()
+        assert world.states() == before
 
     run(story)

@@ -151,9 +151,9 @@ def test_records_are_kafkas_bytes() -> None:
 def test_states_of_deleted_topics_are_forgotten() -> None:
     log = Log()
     log.begin()
-    log.do(log.shard.topics_deleted(frozenset({bytes(16)})))
+    log.do(log.shard.forget([KEY._replace(topic_id=bytes(16))]))
     assert KEY in log.shard.states
-    log.do(log.shard.topics_deleted(frozenset({KEY.topic_id})))
+    log.do(log.shard.forget([KEY]))
     assert not log.shard.states
 
 

@@ -32,7 +32,9 @@ from moldau.common.settings.broker import BrokerSettings
 
 PRUNE_INTERVAL_MS = 300_000
 SNAPSHOTS_AT_ONCE = 50
-"""States written in one batch while pruning."""
+STATE_BATCHES_AT_ONCE = 5000
+"""States written in one batch while pruning, and their batches (21 bytes each): one state more at most."""
+TOMBSTONES_AT_ONCE = 500
 GROWTH_MIN = 1000
 GROWTH_FACTOR = 4
 """A shard's log is pruned when it holds so many records more than it has states, or so many times as many."""
@@ -111,8 +113,10 @@ class ShareCoordinator:
         names = [change.name for change in changes if isinstance(change, TopicDeleted)]
         ids = frozenset(old_image.topics[name].topic_id for name in names if name in old_image.topics)
         if ids:
-            for index, _ in self.runtime.states():
-                self.runtime.submit(index, lambda shard, now_ms: shard.topics_deleted(ids))
+            for index, shard in self.runtime.states():
+                keys = [key for key in shard.states if key.topic_id in ids]
+                for start in range(0, len(keys), TOMBSTONES_AT_ONCE):  # more may not fit into one batch
+                    self.runtime.submit(index, partial(_forget, keys[start : start + TOMBSTONES_AT_ONCE]))
 
     def partition_for(self, key: str) -> int:
         """The partition of __share_group_state that holds a key: `group:topic id:partition`."""
@@ -176,14 +180,29 @@ class ShareCoordinator:
                 return  # loaded again, or led by another broker
 
             def operation(state: StateShard, now_ms: int) -> Result[None]:
-                result = state.snapshots(keys[position : position + SNAPSHOTS_AT_ONCE], now_ms)
-                rest = position + SNAPSHOTS_AT_ONCE
+                rest = _fitting(state, keys, position)
+                result = state.snapshots(keys[position:rest], now_ms)
                 result.on_commit = delete if rest >= len(keys) else partial(next_ones, rest)
                 return result
 
             self.runtime.submit(index, operation)
 
         next_ones(0)
+
+
+def _forget(keys: Sequence[Key], shard: StateShard, now_ms: int) -> Result[None]:
+    return shard.forget(keys)
+
+
+def _fitting(shard: StateShard, keys: Sequence[Key], position: int) -> int:
+    """The end of the keys from `position` on whose states are written in one batch."""
+    batch_count = 0
+    for index in range(position, min(len(keys), position + SNAPSHOTS_AT_ONCE)):
+        state = shard.states.get(keys[index])
+        batch_count += 0 if state is None else len(state.batches)
+        if batch_count >= STATE_BATCHES_AT_ONCE:
+            return index + 1
+    return min(len(keys), position + SNAPSHOTS_AT_ONCE)
 
 
 def key_text(key: Key) -> str:

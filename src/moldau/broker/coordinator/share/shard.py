@@ -148,9 +148,9 @@ class StateShard:
             records=[StateRecord(key, _snapshot(state), now_ms) for key, state in found if state is not None]
         )
 
-    def topics_deleted(self, topic_ids: frozenset[bytes]) -> Result[None]:
-        """Forget what belongs to topics that are gone."""
-        return Result(records=[StateRecord(key, None) for key in self.states if key.topic_id in topic_ids])
+    def forget(self, keys: Iterable[Key]) -> Result[None]:
+        """Forget these, whose topics are gone."""
+        return Result(records=[StateRecord(key, None) for key in keys if key in self.states])
 
 
 def _snapshot(state: ShareState) -> ShareState:
