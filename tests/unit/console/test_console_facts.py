@@ -363,6 +363,8 @@ def test_lag_counts_what_was_never_read() -> None:
     assert (found.lag, found.topics, found.members) == (6 + 20, ("t", "u"), 1)
     assert group_with_offsets(facts, None, {("gone", 0): 4}, ends).lag is None
     assert group_with_offsets(facts, None, {}, ends).lag == 0
-    joining = described._replace(members=(member._replace(assignment=()),))
+    idle = described._replace(members=(member._replace(assignment=()),))
+    assert group_with_offsets(facts, idle, {}, ends).lag == 0, "such as a registry's instances"
+    joining = idle._replace(state="CompletingRebalance")
     assert group_with_offsets(facts, joining, {}, ends).lag is None, "0 would look like a lag that grows"
     assert group_with_offsets(facts, None, {("t", 0): 99}, ends).lag == 0

@@ -14,6 +14,8 @@ from moldau.client.admin.groups import Group
 from moldau.client.admin.layout import Place
 from moldau.client.admin.topics import Broker, Partition, partition_of
 
+_DISTRIBUTING = ("PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling")
+
 
 class Ends(NamedTuple):
     """The first offset of a partition, and the one behind its last record."""
@@ -226,19 +228,20 @@ def group_with_offsets(
 ) -> GroupFacts:
     """The group with its members, topics and lag, as far as its partitions are known.
 
-    A partition that was never committed counts from its start only where a member has it. What members that
-    have no partitions yet will be behind is not known: 0 would look like a lag that grows from there.
+    A partition that was never committed counts from its start only where a member has it. What a group is
+    behind that still distributes its first partitions is not known: 0 would look like a lag that grows.
     """
     members = described.members if described is not None else ()
+    state = described.state if described is not None else group.state
     assigned = [place for member in members for place in member.assignment]
     topics = sorted({topic for topic, _ in (*committed, *assigned)})
     behind = [max(0, ends[place].end - offset) for place, offset in committed.items() if place in ends]
     behind += [
         ends[each].end - ends[each].start for each in assigned if each in ends and each not in committed
     ]
-    known = bool(behind) or not (committed or members)
+    known = bool(behind) or not (committed or assigned or state in _DISTRIBUTING)
     return group._replace(
-        state=described.state if described is not None else group.state,
+        state=state,
         members=len(members),
         topics=tuple(topics),
         lag=sum(behind) if known else None,
