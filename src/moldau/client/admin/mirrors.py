@@ -138,13 +138,14 @@ def describe_links(cluster: Cluster, names: Sequence[str] | None = None) -> list
 
 
 def _link(link: LinkData, told: Sequence[LinkData]) -> Link:
-    """One link, from what all brokers tell of it."""
+    """One link, from what all brokers tell of it; the first one asked may lack a new topic."""
     same = [each for each in told if each.name == link.name]
+    topics = {topic.name: topic for each in [*same[::-1], link] for topic in each.topics}
     problems = dict.fromkeys(each.problem for each in same if each.problem)
     return Link(
         link.name,
         {each.name: each.value for each in link.settings},
-        tuple(_topic(topic, same) for topic in link.topics),
+        tuple(_topic(topics[name], same) for name in sorted(topics)),
         tuple(problems),
         _groups(same),
     )
