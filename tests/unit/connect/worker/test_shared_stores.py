@@ -1,6 +1,7 @@
 """The topics of a group of workers on a real broker."""
 
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 
 import pytest
@@ -9,7 +10,7 @@ from moldau.client.cluster import Cluster
 from moldau.services.connect.runtime.interface import State, TaskId
 from moldau.services.connect.settings import worker_configuration
 from moldau.services.connect.stores.configs import Change, ConnectorChanged, connector_record, task_records
-from moldau.services.connect.stores.kafka_log import KafkaLog, NotWritten
+from moldau.services.connect.stores.kafka_log import KafkaLog, LogFailed, NotWritten
 from moldau.services.connect.stores.offsets import KnownOffset
 from moldau.services.connect.stores.shared import SharedStores
 from moldau.services.connect.stores.statuses import WorkerStatus
@@ -156,3 +157,18 @@ def test_a_topic_that_cannot_be_read_leaves_no_thread_behind(
     assert "connect-own-of-c" not in [each.name for each in threading.enumerate()]
     monkeypatch.setattr(KafkaLog, "read_to_end", read_to_end)
     assert stores.offsets("c", "own-of-c") == []
+
+
+def test_no_one_waits_for_a_cluster_that_is_away_longer_than_he_said() -> None:
+    log = KafkaLog("t", lambda kind: {}, lambda: Cluster("127.0.0.1:1"), lambda *_: None, client_id="x")
+    log._positions = {0: 0}
+    began = time.monotonic()
+    try:
+        for _ in range(2):
+            with pytest.raises((LogFailed, TimeoutError)):
+                log.read_to_end(1.0)
+        with log._asking_lock, pytest.raises(TimeoutError):
+            log.read_to_end(0.1)
+    finally:
+        log.close()
+    assert time.monotonic() - began < 60

@@ -4,6 +4,7 @@ block."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TypeVar
 
 from moldau.client.admin.groups import committed_offsets, find_group
@@ -25,6 +26,8 @@ from moldau.common.protocol.messages.offset_delete import (
 
 ResultT = TypeVar("ResultT")
 _FENCING_TIMEOUT_MS = 60_000
+_PATIENCE_SECONDS = 60.0
+"""For which a question is repeated: somebody waits, for 90 s at most (asking.py)."""
 
 
 class KafkaSide:
@@ -35,6 +38,8 @@ class KafkaSide:
 
     def _call(self, work: Callable[[Cluster], ResultT]) -> ResultT:
         with self._connect() as cluster:
+            limit = min(cluster.options.api_timeout_seconds, _PATIENCE_SECONDS)
+            cluster.options = replace(cluster.options, api_timeout_seconds=limit)
             return work(cluster)
 
     def cluster_id(self) -> str:

@@ -12,7 +12,9 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from threading import Condition, Event, Lock, Thread
 from typing import Any
 
@@ -157,7 +159,7 @@ class KafkaLog:
     def read_to_end(self, timeout_seconds: float) -> None:
         """Return when everything that is there now has been replayed. LogFailed, TimeoutError."""
         deadline = time.monotonic() + timeout_seconds
-        ends = self._ends()
+        ends = self._ends(timeout_seconds)
         with self._moved:
             while any(self._positions[each] < end for each, end in ends.items()):
                 self._check()
@@ -182,9 +184,13 @@ class KafkaLog:
                 f"what was written to {self.topic} was not read back: {self.trouble or 'no answer'}"
             )
 
-    def _ends(self) -> dict[int, int]:
+    def _ends(self, timeout_seconds: float) -> dict[int, int]:
+        """LogFailed, TimeoutError: also where others ask, and wait."""
+        deadline = time.monotonic() + timeout_seconds
+        if not self._asking_lock.acquire(timeout=max(timeout_seconds, 0)):
+            raise TimeoutError(f"the end of {self.topic} is not known: {self.trouble or 'no answer'}")
         try:
-            with self._asking_lock:
+            with self._within(max(deadline - time.monotonic(), 0.1)):
                 places = {(self.topic, each): _LATEST for each in self._positions}
                 ends = self._asking.offsets(places, read_committed=self._committed_only)
                 if any(ends.values()):
@@ -194,6 +200,20 @@ class KafkaLog:
                 return {}
         except (ClientError, OSError) as problem:
             raise LogFailed(f"the end of {self.topic} is not known: {problem}") from None
+        finally:
+            self._asking_lock.release()
+
+    @contextmanager
+    def _within(self, seconds: float) -> Iterator[None]:
+        """A client repeats a question for minutes, and the worker's loop waits for the answer. (One attempt
+        may take longer than this: as long as a request may.)"""
+        patient = self._asking.options
+        limit = min(patient.api_timeout_seconds, seconds)
+        self._asking.options = replace(patient, api_timeout_seconds=limit)
+        try:
+            yield
+        finally:
+            self._asking.options = patient
 
     def _check(self) -> None:
         why = self.failure or (self.trouble if self._is_denied else None)
