@@ -2,7 +2,8 @@
 
 import gc
 
-from moldau.common.core.collector import FullCollections
+from moldau.common.core.collector import FullCollections, full_collections
+from moldau.common.core.slow_lane import SlowLane
 
 
 def test_full_collections_pause_until_the_last_user_has_left() -> None:
@@ -52,4 +53,16 @@ def test_an_error_ends_the_pause() -> None:
             raise ValueError
     except ValueError:
         pass
+    assert gc.get_threshold() == usual
+
+
+def test_pauses_that_overlap_leave_the_usual_threshold() -> None:
+    # A broker's slow lane and a service's parser, in one process: the second to begin ends last.
+    usual = gc.get_threshold()
+    first, second = SlowLane().paused_full_collections(), full_collections.paused()
+    third = SlowLane().paused_full_collections()
+    for each in (first, second, third):
+        each.__enter__()
+    for each in (first, second, third):
+        each.__exit__(None, None, None)
     assert gc.get_threshold() == usual

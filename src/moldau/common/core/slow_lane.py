@@ -23,9 +23,10 @@ from contextlib import contextmanager
 from time import perf_counter
 from typing import TypeVar
 
+from moldau.common.core.collector import full_collections
+
 SLICE_SECONDS = 0.001
 _UNCOLLECTED_SECONDS = 10.0
-_NEVER = 1_000_000_000
 _CHECKED_EVERY = 16  # looking at the clock costs as much as a small row
 
 T = TypeVar("T")
@@ -43,8 +44,6 @@ class SlowLane:
         self._at_work = 0  # for how many the collector pauses
         self._collect_at_seconds = 0.0
         self._scheduled = False
-        self._stay_made = 0  # for how many full collections pause
-        self._usual_threshold = gc.get_threshold()
 
     def slices(self) -> "Slices":
         """The slices of one request; the first begins now."""
@@ -70,17 +69,8 @@ class SlowLane:
         """No full collection of garbage meanwhile; for what makes very many objects that stay. New objects
         are collected: all at once later, they would hold the loop for long.
         """
-        usual = gc.get_threshold()
-        if not self._stay_made:
-            gc.set_threshold(usual[0], usual[1], _NEVER)
-            self._usual_threshold = usual
-        self._stay_made += 1
-        try:
+        with full_collections.paused():
             yield
-        finally:
-            self._stay_made -= 1
-            if not self._stay_made:
-                gc.set_threshold(*self._usual_threshold)
 
     async def wait(self) -> None:
         """Wait for this caller's next slice."""
