@@ -13,6 +13,7 @@ from sink_batches import settings_of
 from moldau.connect import Read, Source, SourceContext, rows
 from moldau.connect.connectors.cdc.mysql.source import MariadbSource
 from moldau.connect.connectors.cdc.postgres.source import PostgresSource
+from moldau.connect.errors import Retriable
 
 SERVER = {"server": "shop"}
 Sql = Callable[[str, str], list[Any]]
@@ -68,7 +69,13 @@ class Reader:
         deadline = time.monotonic() + WAIT_SECONDS
         while len(self.records) + len(self.refused) < count:
             assert time.monotonic() < deadline, f"{len(self.records)} records, {self.refused} of {count}"
-            self.next()
+            try:
+                self.next()
+            except Retriable as problem:  # a worker reads again: the server may not have let the slot go yet
+                assert "is active" in str(problem), problem
+                self.source.stop()
+                wait(0.1)
+                self._start()
         return self.records
 
     def settled(self) -> None:
