@@ -42,7 +42,10 @@ def offer(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) ->
             monkeypatch.setenv("MOLDAU_BOOTSTRAP", servers)
         assert main([]) == 0
         said = capfd.readouterr()
-        assert said.err == ""
+        # Completion has no client of librdkafka's: one that an earlier test has left behind may speak here.
+        assert [
+            line for line in said.err.splitlines() if "|rdkafka#" not in line and "-writer#" not in line
+        ] == []
         return said.out.split()
 
     return offered
