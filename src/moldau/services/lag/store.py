@@ -92,7 +92,6 @@ class Detail(NamedTuple):
 @dataclass(slots=True)
 class _Group:
     windows: dict[Place, Window] = field(default_factory=dict)
-    last_commit_ms: int = 0
 
 
 class ClusterStore:
@@ -129,7 +128,6 @@ class ClusterStore:
             end = ends.last if ends is not None else None
             lag = None if end is None else max(0, end - offset)
             window.add(Commit(offset, timestamp_ms, now_ms, lag), self.limits.distance_ms)
-            found.last_commit_ms = max(found.last_commit_ms, timestamp_ms)
 
     def forget_commit(self, group: str, place: Place) -> None:
         """The committed offset was deleted; the last one takes the group along."""
